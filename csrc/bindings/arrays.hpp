@@ -1,0 +1,30 @@
+// Conversion between numpy arrays and C++ vectors.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace deepinfer {
+
+// A read-only array on a vector that lives inside `owner`; the array keeps the owner alive.
+template <typename T>
+pybind11::array array_view(const std::vector<T>& values, pybind11::handle owner, const pybind11::dtype& dtype,
+                           std::vector<pybind11::ssize_t> shape) {
+    pybind11::array view(dtype, std::move(shape), values.data(), owner);
+    view.attr("setflags")(false);
+    return view;
+}
+
+template <typename T>
+pybind11::array array_view(const std::vector<T>& values, pybind11::handle owner) {
+    return array_view(values, owner, pybind11::dtype::of<T>(), {static_cast<pybind11::ssize_t>(values.size())});
+}
+
+// A copy of a one-dimensional integer array or a sequence of ints. Throws TypeError that names the argument for another
+// type (bool and float included), ValueError for a number outside int32.
+std::vector<int32_t> int32_vector(pybind11::handle values, const char* name);
+
+}  // namespace deepinfer

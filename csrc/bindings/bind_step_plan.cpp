@@ -1,0 +1,62 @@
+// Python class StepPlan. Its arrays are read-only views that keep the plan alive; the plan shares nothing.
+#include "bindings/arrays.hpp"
+#include "bindings/bindings.hpp"
+#include "core/step_plan.hpp"
+
+namespace py = pybind11;
+
+namespace deepinfer {
+
+namespace {
+
+const char* kind_name(const StepPlan& plan) {
+    switch (plan.kind) {
+        case StepKind::kPrefill:
+            return "prefill";
+        case StepKind::kDecode:
+            return "decode";
+        default:
+            return "empty";
+    }
+}
+
+template <typename T>
+auto view_of(std::vector<T> StepPlan::* field) {
+    return [field](py::object self) { return array_view(self.cast<const StepPlan&>().*field, self); };
+}
+
+py::array lookback_ids(py::object self) {
+    const auto& plan = self.cast<const StepPlan&>();
+    return array_view(plan.lookback_ids, self, py::dtype::of<int32_t>(), {plan.num_seqs(), plan.num_lookback});
+}
+
+py::array samples(py::object self) {
+    const auto& plan = self.cast<const StepPlan&>();
+    return array_view(plan.samples, self, py::dtype::of<bool>(), {plan.num_seqs()});
+}
+
+}  // namespace
+
+void bind_step_plan(py::module_& m) {
+    using P = StepPlan;
+    py::class_<P>(m, "StepPlan", "What the worker is to compute in one step; see deepinfer/_C.pyi.")
+        .def_readonly("step_id", &P::step_id)
+        .def_property_readonly("kind", &kind_name)
+        .def_property_readonly("num_seqs", &P::num_seqs)
+        .def_property_readonly("num_tokens", &P::num_tokens)
+        .def_property_readonly("seq_ids", view_of(&P::seq_ids))
+        .def_property_readonly("cu_seqlens_q", view_of(&P::cu_seqlens_q))
+        .def_property_readonly("context_lens", view_of(&P::context_lens))
+        .def_property_readonly("prompt_lens", view_of(&P::prompt_lens))
+        .def_property_readonly("state_slots", view_of(&P::state_slots))
+        .def_property_readonly("block_ids", view_of(&P::block_ids))
+        .def_property_readonly("cu_blocks", view_of(&P::cu_blocks))
+        .def_property_readonly("token_ids", view_of(&P::token_ids))
+        .def_property_readonly("positions", view_of(&P::positions))
+        .def_property_readonly("lookback_ids", &lookback_ids)
+        .def_property_readonly("samples", &samples)
+        .def_property_readonly("output_indices", view_of(&P::output_indices))
+        .def_property_readonly("preempted_seq_ids", view_of(&P::preempted_seq_ids));
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,15 @@
+// The parts of module deepinfer._C, one function per bound core type.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace deepinfer {
+
+void bind_scheduler_config(pybind11::module_& m);
+void bind_sequence_spec(pybind11::module_& m);
+void bind_scheduler_stats(pybind11::module_& m);
+void bind_step_plan(pybind11::module_& m);
+void bind_step_update(pybind11::module_& m);
+void bind_scheduler(pybind11::module_& m);
+
+}  // namespace deepinfer

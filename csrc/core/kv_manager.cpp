@@ -1,0 +1,68 @@
+#include "core/kv_manager.hpp"
+
+#include <stdexcept>
+
+#include "core/message.hpp"
+
+namespace deepinfer {
+
+KVManager::KVManager(int32_t num_blocks, int32_t block_size, int32_t num_state_slots)
+    : block_size_(block_size), blocks_(num_blocks, "block"), slots_(num_state_slots, "state slot") {
+    if (block_size < 1) throw std::invalid_argument(message("block_size is ", block_size, "; at least 1 is needed"));
+}
+
+bool KVManager::is_idle() const {
+    return blocks_.num_free() == blocks_.num_total() && slots_.num_free() == slots_.num_total();
+}
+
+bool KVManager::can_open(int64_t num_tokens, int64_t num_spare_blocks) const {
+    return slots_.num_free() > 0 && blocks_for(num_tokens) + num_spare_blocks <= blocks_.num_free();
+}
+
+void KVManager::open(SequenceCache& cache, int64_t num_tokens) {
+    if (cache.is_open()) throw std::logic_error(message("cache is open already with slot ", cache.state_slot));
+    if (!can_open(num_tokens, 0)) {
+        throw std::logic_error(message("no room for ", num_tokens, " tokens: ", blocks_.num_free(), " blocks and ",
+                                       slots_.num_free(), " state slots are free"));
+    }
+    cache.state_slot = slots_.allocate();
+    try_grow(cache, num_tokens);
+}
+
+bool KVManager::try_grow(SequenceCache& cache, int64_t num_tokens) {
+    if (!cache.is_open()) throw std::logic_error("cannot grow a cache that is not open");
+    const int64_t num_missing = blocks_for(num_tokens) - static_cast<int64_t>(cache.block_ids.size());
+    if (num_missing > blocks_.num_free()) return false;
+    for (int64_t i = 0; i < num_missing; ++i) cache.block_ids.push_back(blocks_.allocate());
+    return true;
+}
+
+void KVManager::release(SequenceCache& cache) {
+    for (auto id = cache.block_ids.rbegin(); id != cache.block_ids.rend(); ++id) blocks_.release(*id);
+    cache.block_ids.clear();
+    if (cache.is_open()) slots_.release(cache.state_slot);
+    cache.state_slot = SequenceCache::kNoSlot;
+}
+
+void KVManager::check(const std::vector<const SequenceCache*>& open_caches) const {
+    blocks_.check();
+    slots_.check();
+    std::vector<int32_t> block_refs(static_cast<size_t>(blocks_.num_total()), 0);
+    std::vector<int32_t> slot_refs(static_cast<size_t>(slots_.num_total()), 0);
+    for (const SequenceCache* cache : open_caches) {
+        for (const int32_t id : cache->block_ids) ++block_refs.at(static_cast<size_t>(id));
+        ++slot_refs.at(static_cast<size_t>(cache->state_slot));
+    }
+    for (int32_t id = 0; id < blocks_.num_total(); ++id) {
+        if (block_refs[id] == blocks_.ref_count(id)) continue;
+        throw std::logic_error(message("block ", id, " has ", blocks_.ref_count(id), " references, but ",
+                                       block_refs[id], " sequences hold it"));
+    }
+    for (int32_t id = 0; id < slots_.num_total(); ++id) {
+        if (slot_refs[id] == slots_.ref_count(id) && slot_refs[id] <= 1) continue;
+        throw std::logic_error(message("state slot ", id, " has ", slots_.ref_count(id), " references, but ",
+                                       slot_refs[id], " sequences hold it"));
+    }
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,43 @@
+// Hands cache blocks and state slots to sequences.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/block_pool.hpp"
+#include "core/sequence_cache.hpp"
+
+namespace deepinfer {
+
+// A sequence with an open cache holds one state slot and the blocks of its block table. Opening and growing are all or
+// nothing; release is idempotent. Not thread-safe.
+class KVManager {
+  public:
+    // block_size: tokens per block. Throws std::invalid_argument if a number is below 1.
+    KVManager(int32_t num_blocks, int32_t block_size, int32_t num_state_slots);
+
+    int64_t blocks_for(int64_t num_tokens) const { return (num_tokens + block_size_ - 1) / block_size_; }
+    int64_t capacity_tokens() const { return int64_t{block_size_} * blocks_.num_total(); }
+    int32_t num_free_blocks() const { return blocks_.num_free(); }
+    int32_t num_free_state_slots() const { return slots_.num_free(); }
+    bool is_idle() const;
+
+    // Whether a slot is free, and blocks for num_tokens with `num_spare_blocks` left over.
+    bool can_open(int64_t num_tokens, int64_t num_spare_blocks) const;
+    // Gives a closed cache its slot and blocks for num_tokens. Throws std::logic_error when can_open says no.
+    void open(SequenceCache& cache, int64_t num_tokens);
+    // Extends an open cache to num_tokens; false, and nothing changed, when blocks are short.
+    bool try_grow(SequenceCache& cache, int64_t num_tokens);
+    // Returns everything the cache holds. Blocks go back last one first, so that the beginning of a text stays longest.
+    void release(SequenceCache& cache);
+
+    // Throws std::logic_error unless `open_caches` account for every reference. O(blocks).
+    void check(const std::vector<const SequenceCache*>& open_caches) const;
+
+  private:
+    int32_t block_size_;
+    BlockPool blocks_;
+    BlockPool slots_;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,150 @@
+#include "core/scheduler.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "core/message.hpp"
+
+namespace deepinfer {
+
+namespace {
+
+const SchedulerConfig& validated(const SchedulerConfig& config) {
+    config.validate();
+    return config;
+}
+
+void require_token_ids(const std::vector<int32_t>& token_ids, const char* name, int64_t seq_id) {
+    const auto wrong = std::find_if(token_ids.begin(), token_ids.end(), [](int32_t id) { return id < 0; });
+    if (wrong == token_ids.end()) return;
+    throw std::invalid_argument(message("sequence ", seq_id, ": ", name, "[", wrong - token_ids.begin(), "] is ",
+                                        *wrong, "; token ids must be >= 0"));
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerConfig& config)
+    : config_(validated(config)),
+      kv_(static_cast<int32_t>(config.num_blocks), static_cast<int32_t>(config.block_size),
+          static_cast<int32_t>(config.num_state_slots)) {}
+
+void Scheduler::add(SequenceSpec spec) {
+    const std::lock_guard lock(mutex_);
+    require_valid(spec);
+    const int64_t max_len = longest_len(spec);
+    const int64_t seq_id = spec.seq_id;
+    auto seq = std::make_unique<Sequence>(std::move(spec), max_len);
+    waiting_.push_back(*seq);
+    sequences_.emplace(seq_id, std::move(seq));
+    ++stats_.num_added;
+}
+
+bool Scheduler::abort(int64_t seq_id) {
+    const std::lock_guard lock(mutex_);
+    Sequence* seq = find(seq_id);
+    if (seq == nullptr) return false;
+    remove(*seq);
+    ++stats_.num_aborted;
+    return true;
+}
+
+bool Scheduler::finish(int64_t seq_id, int64_t keep_tokens) {
+    const std::lock_guard lock(mutex_);
+    Sequence* seq = find(seq_id);
+    if (seq == nullptr) return false;
+    const int64_t num_generated = seq->num_generated();
+    if (keep_tokens < 0 || keep_tokens > num_generated) {
+        throw std::invalid_argument(message("sequence ", seq_id, ": keep_tokens is ", keep_tokens, ", but ",
+                                            num_generated, " tokens were generated"));
+    }
+    stats_.num_generated_tokens -= num_generated - keep_tokens;
+    remove(*seq);
+    ++stats_.num_finished_external;
+    return true;
+}
+
+bool Scheduler::has_unfinished() const {
+    const std::lock_guard lock(mutex_);
+    return !sequences_.empty();
+}
+
+int64_t Scheduler::num_waiting() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_.size();
+}
+
+int64_t Scheduler::num_running() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int64_t>(running_.size());
+}
+
+int64_t Scheduler::num_free_blocks() const {
+    const std::lock_guard lock(mutex_);
+    return kv_.num_free_blocks();
+}
+
+int64_t Scheduler::num_free_state_slots() const {
+    const std::lock_guard lock(mutex_);
+    return kv_.num_free_state_slots();
+}
+
+SchedulerStats Scheduler::stats() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+}
+
+std::vector<int32_t> Scheduler::token_ids(int64_t seq_id) const {
+    const std::lock_guard lock(mutex_);
+    const Sequence* seq = find(seq_id);
+    if (seq == nullptr) throw std::invalid_argument(message("sequence ", seq_id, " is not known or has finished"));
+    return {seq->token_ids().begin(), seq->token_ids().end()};
+}
+
+void Scheduler::require_valid(const SequenceSpec& spec) const {
+    const int64_t prompt_len = static_cast<int64_t>(spec.prompt_token_ids.size());
+    const auto refuse = [&spec](const std::string& reason) {
+        throw std::invalid_argument(message("sequence ", spec.seq_id, ": ", reason));
+    };
+    if (spec.seq_id < 0) refuse("the id must be >= 0");
+    if (find(spec.seq_id) != nullptr) refuse("the id is in use by an unfinished sequence");
+    if (prompt_len == 0) refuse("the prompt is empty; at least one token is needed");
+    if (spec.max_tokens < 0) refuse(message("max_tokens is ", spec.max_tokens, "; it must be >= 0"));
+    if (spec.min_tokens < 0) refuse(message("min_tokens is ", spec.min_tokens, "; it must be >= 0"));
+    if (prompt_len > config_.max_model_len) {
+        refuse(message("the prompt has ", prompt_len, " tokens, max_model_len is ", config_.max_model_len));
+    }
+    if (kv_.blocks_for(prompt_len) > config_.num_blocks) {
+        refuse(message("the prompt has ", prompt_len, " tokens and needs ", kv_.blocks_for(prompt_len),
+                       " cache blocks; the whole cache has ", config_.num_blocks, " blocks of ", config_.block_size,
+                       " tokens, a capacity of ", config_.capacity_tokens(), " tokens"));
+    }
+    if (!config_.enable_chunked_prefill && prompt_len > config_.max_num_batched_tokens) {
+        refuse(message("the prompt has ", prompt_len, " tokens, max_num_batched_tokens is ",
+                       config_.max_num_batched_tokens, " and chunked prefill is off"));
+    }
+    require_token_ids(spec.prompt_token_ids, "prompt_token_ids", spec.seq_id);
+    require_token_ids(spec.stop_token_ids, "stop_token_ids", spec.seq_id);
+}
+
+int64_t Scheduler::longest_len(const SequenceSpec& spec) const {
+    const int64_t prompt_len = static_cast<int64_t>(spec.prompt_token_ids.size());
+    const int64_t num_tokens = std::min(spec.max_tokens, config_.max_model_len - prompt_len);
+    // The last token of a text is never fed, so a text may have one token more than the cache.
+    return std::min(prompt_len + num_tokens, config_.capacity_tokens() + 1);
+}
+
+Sequence* Scheduler::find(int64_t seq_id) const {
+    const auto found = sequences_.find(seq_id);
+    return found == sequences_.end() ? nullptr : found->second.get();
+}
+
+// The one way out for a single sequence. A step in flight may still write to what is freed here: that does no harm,
+// since the next owner's first step is computed after it.
+void Scheduler::remove(Sequence& seq) {
+    if (!waiting_.remove(seq.id())) std::erase(running_, &seq);
+    kv_.release(seq.cache());
+    sequences_.erase(seq.id());
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,126 @@
+// Decides, step by step, which tokens of which sequences are computed, and keeps the books on it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/kv_manager.hpp"
+#include "core/scheduler_config.hpp"
+#include "core/sequence.hpp"
+#include "core/sequence_spec.hpp"
+#include "core/stats.hpp"
+#include "core/step_plan.hpp"
+#include "core/step_policy.hpp"
+#include "core/step_update.hpp"
+#include "core/waiting_queue.hpp"
+
+namespace deepinfer {
+
+// The loop is: add*, then { plan = schedule(); compute it; update(plan.step_id, tokens) } until nothing is unfinished.
+//
+// * A step is prefill or decode (step_policy.hpp). Admission is first in, first out, for as long as budgets allow; it
+//   reserves the blocks of the whole text, so a prefill that began is never short of memory.
+// * A prefill step takes max_prefill_chunk tokens of a sequence and max_num_batched_tokens in all.
+// * A decode step feeds one token of each running sequence; if the token budget is smaller than that, the sequences
+//   that were served longest ago go first.
+// * When a decoding sequence needs a block and none is free, the most recently admitted sequence is preempted: it goes
+//   back to the front of the queue and later recomputes prompt and generated tokens in a prefill.
+// * A text ends at the latest with max_model_len tokens, or with the token that no longer fits the whole cache, so
+//   that whatever waits can always run alone and nothing waits for ever.
+//
+// Every public function may be called from any thread. A caller's mistake is a std::invalid_argument that names the
+// value; a std::logic_error is a call out of order or a bug.
+class Scheduler {
+  public:
+    explicit Scheduler(const SchedulerConfig& config);
+
+    // Queues a sequence. Throws std::invalid_argument for a wrong value or a prompt that could never run.
+    void add(SequenceSpec spec);
+    // Forgets a sequence and frees what it holds, also while a step with it is in flight. False: it is not known.
+    bool abort(int64_t seq_id);
+    // Ends a sequence from outside (stop string) with its first keep_tokens generated tokens. False: it is not known.
+    bool finish(int64_t seq_id, int64_t keep_tokens);
+
+    // Plans the next step. A plan that is not empty must be updated or discarded before the next call.
+    StepPlan schedule();
+    // Takes the tokens of the step in flight: those of plan row i are tokens[cu_tokens[i] .. cu_tokens[i+1]). One token
+    // where the plan samples, none elsewhere; rows of sequences that are gone are ignored. Nothing changes on an error.
+    StepUpdate update(int64_t step_id, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens);
+    // Gives up the step in flight after a failure: its sequences are as they were before it.
+    void discard(int64_t step_id);
+
+    bool has_unfinished() const;
+    int64_t num_waiting() const;
+    int64_t num_running() const;
+    int64_t num_free_blocks() const;
+    int64_t num_free_state_slots() const;
+    int64_t capacity_tokens() const { return config_.capacity_tokens(); }
+    const SchedulerConfig& config() const { return config_; }
+    SchedulerStats stats() const;
+    // Prompt and generated tokens of an unfinished sequence.
+    std::vector<int32_t> token_ids(int64_t seq_id) const;
+
+    // Proves the invariants; throws std::logic_error with the first one broken. O(blocks + sequences).
+    void check() const;
+
+  private:
+    struct PlannedRow {
+        int64_t seq_id;
+        int64_t num_rows;
+        bool samples;
+    };
+    // One step between schedule and update. Overlapped steps will make this a short queue, found by step_id.
+    struct StepInFlight {
+        int64_t step_id;
+        std::vector<PlannedRow> rows;
+    };
+
+    // scheduler.cpp
+    void require_valid(const SequenceSpec& spec) const;
+    int64_t longest_len(const SequenceSpec& spec) const;
+    Sequence* find(int64_t seq_id) const;
+    void remove(Sequence& seq);
+
+    // scheduler_schedule.cpp
+    StepVote vote() const;
+    bool can_admit_next() const;
+    int64_t prefill_rows(const Sequence& seq, int64_t budget) const;
+    void plan_prefill(StepPlan& plan);
+    void plan_decode(StepPlan& plan);
+    std::vector<Sequence*> decode_order() const;
+    bool grow_or_preempt(Sequence& seq, std::vector<Sequence*>& chosen, StepPlan& plan);
+    Sequence& admit_next();
+    void preempt(Sequence& seq, StepPlan& plan);
+    void begin(StepPlan& plan, Sequence& seq, int64_t num_rows);
+    void count_step(const StepPlan& plan);
+
+    // scheduler_update.cpp
+    Sequence* find_in_flight(const PlannedRow& row) const;
+    void require_in_flight(int64_t step_id) const;
+    void require_valid(std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens) const;
+    void commit(const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update);
+    void retire_finished(const StepUpdate& update);
+
+    // scheduler_check.cpp
+    void check_sequence(const Sequence& seq) const;
+    void check_running() const;
+
+    const SchedulerConfig config_;
+    mutable std::mutex mutex_;
+    KVManager kv_;
+    std::unordered_map<int64_t, std::unique_ptr<Sequence>> sequences_;  // all unfinished ones
+    WaitingQueue waiting_;
+    std::vector<Sequence*> running_;  // admitted ones, oldest admission first
+    std::optional<StepInFlight> in_flight_;
+    int64_t next_step_id_ = 0;
+    int64_t next_admission_ = 0;
+    int64_t next_turn_ = 0;
+    SchedulerStats stats_;
+};
+
+}  // namespace deepinfer

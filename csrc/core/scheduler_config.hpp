@@ -1,0 +1,28 @@
+// Sizes and limits of a scheduler.
+#pragma once
+
+#include <cstdint>
+
+namespace deepinfer {
+
+struct SchedulerConfig {
+    int64_t num_blocks = 0;              // usable cache blocks
+    int64_t block_size = 0;              // tokens per block
+    int64_t num_state_slots = 0;         // sequences that can hold rings and compressor state
+    int64_t max_num_seqs = 0;            // sequences admitted at a time
+    int64_t max_num_batched_tokens = 0;  // tokens in a step
+    int64_t max_prefill_chunk = 0;       // tokens of one sequence in a prefill step; unused without chunking
+    int64_t max_model_len = 0;           // tokens of a sequence, prompt included
+    int64_t num_lookback = 0;            // token ids wanted before a sequence's first row
+    bool enable_chunked_prefill = true;  // false: a prompt is never cut
+    int64_t num_drafts = 0;              // draft tokens per decode row; only 0 so far
+
+    int64_t capacity_tokens() const { return num_blocks * block_size; }
+    // Most sequences in a decode step.
+    int64_t max_decode_seqs() const { return max_num_batched_tokens / (1 + num_drafts); }
+
+    // Throws std::invalid_argument that names the first wrong field, its value and what is expected.
+    void validate() const;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,154 @@
+// Scheduler::schedule and its parts: choosing the rows of the next step.
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/message.hpp"
+#include "core/scheduler.hpp"
+
+namespace deepinfer {
+
+StepPlan Scheduler::schedule() {
+    const std::lock_guard lock(mutex_);
+    if (in_flight_ && !in_flight_->rows.empty()) {
+        throw std::logic_error(message("step ", in_flight_->step_id, " is in flight: update or discard it first"));
+    }
+    StepPlan plan;
+    plan.step_id = next_step_id_++;
+    plan.kind = decide_step_kind(vote());
+    plan.num_lookback = static_cast<int32_t>(config_.num_lookback);
+    in_flight_ = StepInFlight{plan.step_id, {}};
+    if (plan.kind == StepKind::kPrefill) plan_prefill(plan);
+    if (plan.kind == StepKind::kDecode) plan_decode(plan);
+    if (plan.seq_ids.empty() && !sequences_.empty()) {
+        throw std::logic_error(
+            message(sequences_.size(), " sequences are unfinished, but none can be scheduled: ", waiting_.size(),
+                    " wait, ", running_.size(), " run, ", kv_.num_free_blocks(), " blocks are free"));
+    }
+    count_step(plan);
+    return plan;
+}
+
+StepVote Scheduler::vote() const {
+    const auto count = [this](SequenceStatus status) {
+        return std::count_if(running_.begin(), running_.end(),
+                             [=](const Sequence* s) { return s->status() == status; });
+    };
+    StepVote vote;
+    vote.can_continue_prefill = count(SequenceStatus::kPrefilling) > 0;
+    vote.can_start_prefill = can_admit_next();
+    vote.can_decode = count(SequenceStatus::kDecoding) > 0;
+    return vote;
+}
+
+// A preempted sequence returns only when every running one has a spare block to grow into. Otherwise it would be
+// preempted again at the next block boundary, and its recompute would be lost.
+bool Scheduler::can_admit_next() const {
+    if (waiting_.empty() || static_cast<int64_t>(running_.size()) >= config_.max_num_seqs) return false;
+    const Sequence& next = waiting_.front();
+    return kv_.can_open(next.len(), next.was_preempted() ? static_cast<int64_t>(running_.size()) : 0);
+}
+
+// How many tokens a prefill step with `budget` tokens left takes of a sequence; 0: none, wait for the next step.
+int64_t Scheduler::prefill_rows(const Sequence& seq, int64_t budget) const {
+    const int64_t rest = seq.num_uncomputed();
+    if (config_.enable_chunked_prefill) return std::min({rest, config_.max_prefill_chunk, budget});
+    // Whole or not at all, but for a recompute that has grown beyond any step.
+    if (rest <= config_.max_num_batched_tokens) return rest <= budget ? rest : 0;
+    return budget;
+}
+
+void Scheduler::plan_prefill(StepPlan& plan) {
+    int64_t budget = config_.max_num_batched_tokens;
+    const auto take = [&](Sequence& seq, int64_t num_rows) {
+        begin(plan, seq, num_rows);
+        budget -= num_rows;
+    };
+    for (Sequence* seq : running_) {
+        if (seq->status() != SequenceStatus::kPrefilling) continue;
+        const int64_t num_rows = prefill_rows(*seq, budget);
+        if (num_rows == 0) return;
+        take(*seq, num_rows);
+    }
+    while (can_admit_next()) {
+        const int64_t num_rows = prefill_rows(waiting_.front(), budget);
+        if (num_rows == 0) return;
+        take(admit_next(), num_rows);
+    }
+}
+
+void Scheduler::plan_decode(StepPlan& plan) {
+    const size_t max_seqs = static_cast<size_t>(config_.max_decode_seqs());
+    std::vector<Sequence*> chosen;
+    chosen.reserve(std::min(max_seqs, running_.size()));
+    for (Sequence* seq : decode_order()) {
+        if (chosen.size() == max_seqs) break;
+        if (seq->status() != SequenceStatus::kDecoding) continue;  // preempted for an earlier one of this loop
+        if (grow_or_preempt(*seq, chosen, plan)) chosen.push_back(seq);
+    }
+    for (Sequence* seq : chosen) seq->take_turn(next_turn_++);
+    std::sort(chosen.begin(), chosen.end(), [](auto* a, auto* b) { return a->admission() < b->admission(); });
+    for (Sequence* seq : chosen) begin(plan, *seq, seq->num_uncomputed());
+}
+
+// Oldest admission first; when not all fit into a step, those whose turn was longest ago come first.
+std::vector<Sequence*> Scheduler::decode_order() const {
+    std::vector<Sequence*> order;
+    order.reserve(running_.size());
+    std::copy_if(running_.begin(), running_.end(), std::back_inserter(order),
+                 [](const Sequence* seq) { return seq->status() == SequenceStatus::kDecoding; });
+    if (static_cast<int64_t>(order.size()) > config_.max_decode_seqs()) {
+        std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->last_turn() < b->last_turn(); });
+    }
+    return order;
+}
+
+// Makes room for all of a sequence's tokens at the cost of the most recently admitted ones; false: it was itself that.
+bool Scheduler::grow_or_preempt(Sequence& seq, std::vector<Sequence*>& chosen, StepPlan& plan) {
+    while (!kv_.try_grow(seq.cache(), seq.len())) {
+        Sequence& victim = *running_.back();
+        std::erase(chosen, &victim);
+        preempt(victim, plan);
+        if (&victim == &seq) return false;
+    }
+    return true;
+}
+
+Sequence& Scheduler::admit_next() {
+    Sequence& seq = waiting_.front();
+    waiting_.pop_front();
+    kv_.open(seq.cache(), seq.len());
+    seq.admit(next_admission_++);
+    seq.take_turn(next_turn_++);
+    running_.push_back(&seq);
+    return seq;
+}
+
+void Scheduler::preempt(Sequence& seq, StepPlan& plan) {
+    std::erase(running_, &seq);
+    kv_.release(seq.cache());
+    seq.preempt();
+    waiting_.push_front(seq);
+    plan.preempted_seq_ids.push_back(seq.id());
+    ++stats_.num_preemptions;
+}
+
+void Scheduler::begin(StepPlan& plan, Sequence& seq, int64_t num_rows) {
+    plan.append(seq, num_rows);
+    in_flight_->rows.push_back({seq.id(), num_rows, seq.samples_after(num_rows)});
+    if (plan.kind == StepKind::kPrefill) stats_.num_recomputed_tokens += seq.num_recomputed(num_rows);
+    seq.begin_step(plan.step_id);
+}
+
+void Scheduler::count_step(const StepPlan& plan) {
+    stats_.num_steps += plan.kind != StepKind::kEmpty;
+    if (plan.kind == StepKind::kPrefill) {
+        ++stats_.num_prefill_steps;
+        stats_.num_prefill_tokens += plan.num_tokens();
+    }
+    if (plan.kind == StepKind::kDecode) {
+        ++stats_.num_decode_steps;
+        stats_.num_decode_tokens += plan.num_tokens();
+    }
+}
+
+}  // namespace deepinfer

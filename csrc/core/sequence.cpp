@@ -1,0 +1,51 @@
+#include "core/sequence.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace deepinfer {
+
+Sequence::Sequence(SequenceSpec spec, int64_t max_len)
+    : id_(spec.seq_id),
+      prompt_len_(static_cast<int64_t>(spec.prompt_token_ids.size())),
+      token_ids_(std::move(spec.prompt_token_ids)),
+      rules_(max_len, spec.min_tokens, std::move(spec.stop_token_ids)) {}
+
+int64_t Sequence::num_recomputed(int64_t num_rows) const {
+    return std::clamp<int64_t>(num_once_computed_ - num_computed_, 0, num_rows);
+}
+
+void Sequence::admit(int64_t admission) {
+    admission_ = admission;
+    status_ = SequenceStatus::kPrefilling;
+}
+
+FinishReason Sequence::commit_rows(int64_t num_rows) {
+    step_in_flight_ = kNoStep;
+    num_computed_ += num_rows;
+    num_once_computed_ = std::max(num_once_computed_, num_computed_);
+    if (num_uncomputed() > 0) return FinishReason::kRunning;
+    status_ = SequenceStatus::kFinished;
+    return FinishReason::kLength;
+}
+
+int64_t Sequence::commit_tokens(std::span<const int32_t> tokens, FinishReason& reason) {
+    step_in_flight_ = kNoStep;
+    reason = FinishReason::kRunning;
+    int64_t num_taken = 0;
+    while (reason == FinishReason::kRunning && num_taken < static_cast<int64_t>(tokens.size())) {
+        token_ids_.push_back(tokens[num_taken++]);
+        reason = rules_.judge(token_ids_.back(), len(), num_generated());
+    }
+    num_computed_ = len() - 1;  // the last token is fed only when another one is wanted
+    num_once_computed_ = std::max(num_once_computed_, num_computed_);
+    status_ = reason == FinishReason::kRunning ? SequenceStatus::kDecoding : SequenceStatus::kFinished;
+    return num_taken;
+}
+
+void Sequence::preempt() {
+    status_ = SequenceStatus::kWaiting;
+    num_computed_ = 0;
+}
+
+}  // namespace deepinfer

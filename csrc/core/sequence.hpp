@@ -1,0 +1,73 @@
+// One sequence of tokens on its way through the scheduler.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/sequence_cache.hpp"
+#include "core/sequence_spec.hpp"
+#include "core/stop_rules.hpp"
+
+namespace deepinfer {
+
+// kWaiting: holds nothing, nothing computed. kPrefilling: holds cache, some tokens are still to be computed.
+// kDecoding: every token but the last sampled one is computed. kFinished: about to be forgotten.
+enum class SequenceStatus : uint8_t { kWaiting, kPrefilling, kDecoding, kFinished };
+
+// Tokens, progress and holdings of one sequence. token_ids() are committed tokens only (never drafts); num_computed()
+// of them are in the caches. Steps are begun by schedule and committed by update; between the two nothing here changes.
+class Sequence {
+  public:
+    static constexpr int64_t kNoStep = -1;
+
+    // max_len: most tokens in all; see Scheduler::add.
+    Sequence(SequenceSpec spec, int64_t max_len);
+
+    int64_t id() const { return id_; }
+    int64_t prompt_len() const { return prompt_len_; }
+    int64_t len() const { return static_cast<int64_t>(token_ids_.size()); }
+    int64_t num_generated() const { return len() - prompt_len_; }
+    int64_t num_computed() const { return num_computed_; }
+    int64_t num_uncomputed() const { return len() - num_computed_; }
+    int64_t max_len() const { return rules_.max_len(); }
+    std::span<const int32_t> token_ids() const { return token_ids_; }
+    SequenceStatus status() const { return status_; }
+    bool was_preempted() const { return num_once_computed_ > 0 && status_ == SequenceStatus::kWaiting; }
+    int64_t admission() const { return admission_; }
+    int64_t step_in_flight() const { return step_in_flight_; }
+    int64_t last_turn() const { return last_turn_; }
+    const SequenceCache& cache() const { return cache_; }
+    SequenceCache& cache() { return cache_; }
+
+    // Whether a step with num_rows more tokens ends in a new token.
+    bool samples_after(int64_t num_rows) const { return num_rows == num_uncomputed() && len() < max_len(); }
+    // How many of the next num_rows tokens had been computed before a preemption.
+    int64_t num_recomputed(int64_t num_rows) const;
+
+    void admit(int64_t admission);
+    void begin_step(int64_t step_id) { step_in_flight_ = step_id; }
+    void cancel_step() { step_in_flight_ = kNoStep; }
+    void take_turn(int64_t turn) { last_turn_ = turn; }
+    // Ends a step that gave no token: num_rows tokens are in the caches now. kLength when nothing is to follow.
+    FinishReason commit_rows(int64_t num_rows);
+    // Ends a step that gave tokens; takes them one by one until a rule ends the sequence. Returns how many were taken.
+    int64_t commit_tokens(std::span<const int32_t> tokens, FinishReason& reason);
+    // Back to waiting, everything to be computed again. The caller has released the cache.
+    void preempt();
+
+  private:
+    int64_t id_;
+    int64_t prompt_len_;
+    std::vector<int32_t> token_ids_;
+    StopRules rules_;
+    SequenceCache cache_;
+    SequenceStatus status_ = SequenceStatus::kWaiting;
+    int64_t num_computed_ = 0;
+    int64_t num_once_computed_ = 0;     // most that was ever computed, for the statistics of recomputing
+    int64_t admission_ = -1;            // running number of the latest admission
+    int64_t step_in_flight_ = kNoStep;  // overlapped steps will make this a short queue
+    int64_t last_turn_ = -1;            // running number of the latest decode turn, to rotate fairly
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,33 @@
+#include "core/step_plan.hpp"
+
+#include <numeric>
+
+namespace deepinfer {
+
+void StepPlan::append(const Sequence& seq, int64_t num_rows) {
+    const auto tokens = seq.token_ids();
+    const int64_t start = seq.num_computed();
+    const SequenceCache& cache = seq.cache();
+
+    seq_ids.push_back(seq.id());
+    context_lens.push_back(static_cast<int32_t>(start));
+    prompt_lens.push_back(static_cast<int32_t>(seq.prompt_len()));
+    state_slots.push_back(cache.state_slot);
+    samples.push_back(seq.samples_after(num_rows) ? 1 : 0);
+    output_indices.push_back(static_cast<int32_t>(seq.num_generated()));
+
+    block_ids.insert(block_ids.end(), cache.block_ids.begin(), cache.block_ids.end());
+    cu_blocks.push_back(static_cast<int32_t>(block_ids.size()));
+
+    const auto rows = tokens.subspan(static_cast<size_t>(start), static_cast<size_t>(num_rows));
+    token_ids.insert(token_ids.end(), rows.begin(), rows.end());
+    positions.resize(token_ids.size());
+    std::iota(positions.end() - num_rows, positions.end(), static_cast<int32_t>(start));
+    cu_seqlens_q.push_back(static_cast<int32_t>(token_ids.size()));
+
+    for (int64_t position = start - 1; position >= start - num_lookback; --position) {
+        lookback_ids.push_back(position >= 0 ? tokens[position] : -1);
+    }
+}
+
+}  // namespace deepinfer

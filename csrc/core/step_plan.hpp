@@ -1,0 +1,39 @@
+// What the worker is to compute in one step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/sequence.hpp"
+#include "core/step_policy.hpp"
+
+namespace deepinfer {
+
+// S sequences with T tokens in all, packed in plan order. Self-contained: the plan shares nothing with the scheduler.
+struct StepPlan {
+    int64_t step_id = 0;
+    StepKind kind = StepKind::kEmpty;
+    int32_t num_lookback = 0;
+
+    std::vector<int64_t> seq_ids;            // [S]
+    std::vector<int32_t> cu_seqlens_q{0};    // [S+1] prefix sums of the tokens per sequence
+    std::vector<int32_t> context_lens;       // [S] tokens in the caches before this step
+    std::vector<int32_t> prompt_lens;        // [S] original prompt length, also in a recompute
+    std::vector<int32_t> state_slots;        // [S]
+    std::vector<int32_t> block_ids;          // block tables, one behind the other
+    std::vector<int32_t> cu_blocks{0};       // [S+1] prefix sums of the table lengths
+    std::vector<int32_t> token_ids;          // [T]
+    std::vector<int32_t> positions;          // [T]
+    std::vector<int32_t> lookback_ids;       // [S, num_lookback] tokens before the first, nearest first; -1: none
+    std::vector<uint8_t> samples;            // [S] 1 when the sequence's last row yields a token
+    std::vector<int32_t> output_indices;     // [S] index of that token among the generated ones
+    std::vector<int64_t> preempted_seq_ids;  // sequences that lost their cache to make this step possible
+
+    int64_t num_seqs() const { return static_cast<int64_t>(seq_ids.size()); }
+    int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
+
+    // Adds the next num_rows uncomputed tokens of a sequence.
+    void append(const Sequence& seq, int64_t num_rows);
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,114 @@
+#include "fake_worker.hpp"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "core/message.hpp"
+
+namespace deepinfer::testing {
+
+namespace {
+
+template <typename... Parts>
+void require(bool holds, const Parts&... parts) {
+    if (!holds) throw std::runtime_error(message("fake worker: ", parts...));
+}
+
+}  // namespace
+
+int32_t next_token(const std::vector<int32_t>& text) {
+    uint32_t hash = 2166136261u;
+    for (const int32_t token : text) hash = (hash ^ static_cast<uint32_t>(token + 1)) * 16777619u;
+    return static_cast<int32_t>((hash >> 8) % kVocabSize);
+}
+
+Outcome expected_outcome(const SequenceSpec& spec, const SchedulerConfig& config) {
+    std::vector<int32_t> text = spec.prompt_token_ids;
+    Outcome outcome;
+    while (true) {
+        const auto len = static_cast<int64_t>(text.size());
+        const auto num_generated = static_cast<int64_t>(outcome.tokens.size());
+        const bool fits = len <= config.num_blocks * config.block_size;
+        if (num_generated >= spec.max_tokens || len >= config.max_model_len || !fits) {
+            outcome.reason = FinishReason::kLength;
+            return outcome;
+        }
+        const int32_t token = next_token(text);
+        text.push_back(token);
+        outcome.tokens.push_back(token);
+        const auto& stops = spec.stop_token_ids;
+        if (num_generated + 1 > spec.min_tokens && std::count(stops.begin(), stops.end(), token) > 0) {
+            outcome.reason = FinishReason::kStop;
+            return outcome;
+        }
+    }
+}
+
+FakeWorker::FakeWorker(const SchedulerConfig& config)
+    : config_(config),
+      entries_(static_cast<size_t>(config.num_blocks * config.block_size)),
+      states_(static_cast<size_t>(config.num_state_slots)) {}
+
+FakeWorker::Result FakeWorker::execute(const StepPlan& plan) {
+    require(plan.num_tokens() <= config_.max_num_batched_tokens, plan.num_tokens(), " tokens in one step");
+    require(plan.num_seqs() <= config_.max_num_seqs, plan.num_seqs(), " sequences in one step");
+    const std::set<int64_t> ids(plan.seq_ids.begin(), plan.seq_ids.end());
+    require(static_cast<int64_t>(ids.size()) == plan.num_seqs(), "a sequence is in the step twice");
+    for (int64_t i = 0; i < plan.num_seqs(); ++i) write_rows(plan, i);
+    Result result;
+    for (int64_t i = 0; i < plan.num_seqs(); ++i) {
+        const std::vector<int32_t> text = read_text(plan, i);
+        if (plan.samples[i]) {
+            const auto num_generated = static_cast<int64_t>(text.size()) - plan.prompt_lens[i];
+            require(plan.output_indices[i] == num_generated, "output index ", plan.output_indices[i]);
+            result.tokens.push_back(next_token(text));
+        }
+        result.cu_tokens.push_back(static_cast<int32_t>(result.tokens.size()));
+    }
+    return result;
+}
+
+void FakeWorker::write_rows(const StepPlan& plan, int64_t index) {
+    const int32_t first = plan.cu_seqlens_q[index];
+    const int32_t num_rows = plan.cu_seqlens_q[index + 1] - first;
+    const bool whole = !config_.enable_chunked_prefill;
+    require(num_rows >= 1, "sequence ", plan.seq_ids[index], " has no row");
+    require(plan.kind != StepKind::kDecode || num_rows == 1, num_rows, " rows in a decode step");
+    require(whole || num_rows <= config_.max_prefill_chunk, num_rows, " rows of one sequence");
+    State& state = states_.at(static_cast<size_t>(plan.state_slots[index]));
+    if (plan.context_lens[index] == 0) state = {plan.seq_ids[index], 0};
+    require(state.seq_id == plan.seq_ids[index] && state.num_tokens == plan.context_lens[index], "slot ",
+            plan.state_slots[index], " is not that of sequence ", plan.seq_ids[index]);
+    state.num_tokens += num_rows;
+    for (int32_t row = first; row < first + num_rows; ++row) {
+        const int32_t position = plan.positions[row];
+        require(position == plan.context_lens[index] + row - first, "row ", row, " has position ", position);
+        const int64_t table_index = plan.cu_blocks[index] + position / config_.block_size;
+        require(table_index < plan.cu_blocks[index + 1], "position ", position, " has no block");
+        const int64_t entry = plan.block_ids[table_index] * config_.block_size + position % config_.block_size;
+        entries_.at(static_cast<size_t>(entry)) = {plan.seq_ids[index], plan.token_ids[row]};
+    }
+}
+
+std::vector<int32_t> FakeWorker::read_text(const StepPlan& plan, int64_t index) const {
+    const int32_t context_len = plan.context_lens[index];
+    const int32_t len = context_len + plan.cu_seqlens_q[index + 1] - plan.cu_seqlens_q[index];
+    std::vector<int32_t> text;
+    for (int32_t position = 0; position < len; ++position) {
+        const int64_t block = plan.block_ids[plan.cu_blocks[index] + position / config_.block_size];
+        const Entry& entry =
+            entries_.at(static_cast<size_t>(block * config_.block_size + position % config_.block_size));
+        require(entry.seq_id == plan.seq_ids[index], "position ", position, " of sequence ", plan.seq_ids[index],
+                " was overwritten by sequence ", entry.seq_id);
+        text.push_back(entry.token_id);
+    }
+    for (int32_t back = 0; back < plan.num_lookback; ++back) {
+        const int32_t position = context_len - 1 - back;
+        const int32_t expected = position >= 0 ? text[position] : -1;
+        require(plan.lookback_ids[index * plan.num_lookback + back] == expected, "look-back ", back, " is wrong");
+    }
+    return text;
+}
+
+}  // namespace deepinfer::testing

@@ -1,0 +1,61 @@
+// A worker that computes nothing but keeps real caches of token ids, so that any wrong block, slot or row is noticed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/scheduler_config.hpp"
+#include "core/sequence_spec.hpp"
+#include "core/step_plan.hpp"
+#include "core/stop_rules.hpp"
+
+namespace deepinfer::testing {
+
+constexpr int32_t kVocabSize = 11;
+
+// The token that follows a text: any function of every token before it will do.
+int32_t next_token(const std::vector<int32_t>& text);
+
+struct Outcome {
+    std::vector<int32_t> tokens;
+    FinishReason reason = FinishReason::kRunning;
+
+    bool operator==(const Outcome&) const = default;
+};
+
+// What a sequence must yield, found without a scheduler.
+Outcome expected_outcome(const SequenceSpec& spec, const SchedulerConfig& config);
+
+class FakeWorker {
+  public:
+    struct Result {
+        std::vector<int32_t> tokens;
+        std::vector<int32_t> cu_tokens{0};
+    };
+
+    explicit FakeWorker(const SchedulerConfig& config);
+
+    // Checks the plan against the budgets, reads each sequence's text back from the caches, and samples. Throws
+    // std::runtime_error when the caches do not hold what the plan says.
+    Result execute(const StepPlan& plan);
+
+  private:
+    void write_rows(const StepPlan& plan, int64_t index);
+    std::vector<int32_t> read_text(const StepPlan& plan, int64_t index) const;
+
+    struct Entry {
+        int64_t seq_id = -1;
+        int32_t token_id = -1;
+    };
+    struct State {
+        int64_t seq_id = -1;
+        int64_t num_tokens = 0;
+    };
+
+    SchedulerConfig config_;
+    std::vector<Entry> entries_;  // [num_blocks * block_size]
+    std::vector<State> states_;   // [num_state_slots]
+};
+
+}  // namespace deepinfer::testing

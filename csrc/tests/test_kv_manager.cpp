@@ -1,0 +1,76 @@
+// Tests of KVManager.
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "core/kv_manager.hpp"
+
+using deepinfer::KVManager;
+using deepinfer::SequenceCache;
+
+TEST_CASE("kv manager: opening takes a slot and exactly the blocks needed") {
+    KVManager kv(4, 8, 2);
+    SequenceCache cache;
+    CHECK(kv.capacity_tokens() == 32);
+    CHECK(kv.blocks_for(0) == 0);
+    CHECK(kv.blocks_for(8) == 1);
+    CHECK(kv.blocks_for(9) == 2);
+    kv.open(cache, 9);
+    CHECK(cache.block_ids == std::vector<int32_t>{0, 1});
+    CHECK(cache.state_slot == 0);
+    CHECK(kv.num_free_blocks() == 2);
+    CHECK(kv.num_free_state_slots() == 1);
+    kv.check({&cache});
+    CHECK_THROWS_AS(kv.open(cache, 1), std::logic_error);
+}
+
+TEST_CASE("kv manager: growing is all or nothing") {
+    KVManager kv(3, 4, 1);
+    SequenceCache cache;
+    CHECK_THROWS_AS(kv.try_grow(cache, 1), std::logic_error);
+    kv.open(cache, 4);
+    CHECK(kv.try_grow(cache, 4));
+    CHECK(cache.block_ids.size() == 1);
+    CHECK_FALSE(kv.try_grow(cache, 13));
+    CHECK(cache.block_ids.size() == 1);
+    CHECK(kv.try_grow(cache, 12));
+    CHECK(cache.block_ids.size() == 3);
+    CHECK(kv.try_grow(cache, 5));  // shorter than what is held: nothing to do
+    CHECK(cache.block_ids.size() == 3);
+}
+
+TEST_CASE("kv manager: blocks and slots must both suffice") {
+    KVManager kv(4, 8, 1);
+    CHECK(kv.can_open(32, 0));
+    CHECK_FALSE(kv.can_open(33, 0));
+    CHECK_FALSE(kv.can_open(32, 1));
+    SequenceCache first;
+    SequenceCache second;
+    kv.open(first, 1);
+    CHECK_FALSE(kv.can_open(1, 0));
+    CHECK_THROWS_WITH_AS(kv.open(second, 1), "no room for 1 tokens: 3 blocks and 0 state slots are free",
+                         std::logic_error);
+    CHECK_FALSE(second.is_open());
+}
+
+TEST_CASE("kv manager: release gives everything back, last block first, and may be repeated") {
+    KVManager kv(3, 1, 1);
+    SequenceCache cache;
+    kv.open(cache, 3);
+    kv.release(cache);
+    kv.release(cache);
+    CHECK(kv.is_idle());
+    CHECK_FALSE(cache.is_open());
+    kv.open(cache, 3);
+    CHECK(cache.block_ids == std::vector<int32_t>{2, 1, 0});
+}
+
+TEST_CASE("kv manager: check finds a leak and a double claim") {
+    KVManager kv(2, 1, 2);
+    SequenceCache cache;
+    kv.open(cache, 1);
+    CHECK_THROWS_WITH_AS(kv.check({}), "block 0 has 1 references, but 0 sequences hold it", std::logic_error);
+    const SequenceCache copy = cache;
+    CHECK_THROWS_WITH_AS(kv.check({&cache, &copy}), "block 0 has 1 references, but 2 sequences hold it",
+                         std::logic_error);
+}

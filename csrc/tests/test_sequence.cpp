@@ -1,0 +1,110 @@
+// Tests of Sequence, WaitingQueue and StepPlan::append.
+#include <doctest/doctest.h>
+
+#include "core/sequence.hpp"
+#include "core/step_plan.hpp"
+#include "core/waiting_queue.hpp"
+
+using namespace deepinfer;
+
+namespace {
+
+Sequence make_sequence(int64_t id, std::vector<int32_t> prompt, int64_t max_len, std::vector<int32_t> stops = {}) {
+    return Sequence({id, std::move(prompt), max_len, std::move(stops), 0}, max_len);
+}
+
+}  // namespace
+
+TEST_CASE("sequence: chunks, first token, decode") {
+    Sequence seq = make_sequence(1, {10, 11, 12}, 5);
+    seq.admit(0);
+    CHECK_FALSE(seq.samples_after(2));
+    seq.begin_step(4);
+    CHECK(seq.step_in_flight() == 4);
+    CHECK(seq.commit_rows(2) == FinishReason::kRunning);
+    CHECK(seq.step_in_flight() == Sequence::kNoStep);
+    CHECK(seq.num_uncomputed() == 1);
+    CHECK(seq.samples_after(1));
+    FinishReason reason;
+    const std::vector<int32_t> first{20};
+    CHECK(seq.commit_tokens(first, reason) == 1);
+    CHECK(reason == FinishReason::kRunning);
+    CHECK(seq.status() == SequenceStatus::kDecoding);
+    CHECK(seq.num_computed() == 3);
+    CHECK(seq.num_generated() == 1);
+    const std::vector<int32_t> second{21};
+    seq.commit_tokens(second, reason);
+    CHECK(reason == FinishReason::kLength);
+    CHECK(seq.status() == SequenceStatus::kFinished);
+}
+
+TEST_CASE("sequence: of several tokens those behind the end are dropped") {
+    Sequence seq = make_sequence(1, {10}, 50, {7});
+    seq.admit(0);
+    FinishReason reason;
+    const std::vector<int32_t> tokens{5, 6, 7, 8};
+    CHECK(seq.commit_tokens(tokens, reason) == 3);
+    CHECK(reason == FinishReason::kStop);
+    CHECK(seq.len() == 4);
+}
+
+TEST_CASE("sequence: preemption keeps the tokens and counts what is computed again") {
+    Sequence seq = make_sequence(1, {10, 11, 12}, 9);
+    seq.admit(0);
+    FinishReason reason;
+    const std::vector<int32_t> tokens{20};
+    seq.commit_tokens(tokens, reason);
+    CHECK_FALSE(seq.was_preempted());
+    seq.preempt();
+    CHECK(seq.was_preempted());
+    CHECK(seq.len() == 4);
+    CHECK(seq.num_computed() == 0);
+    CHECK(seq.num_recomputed(4) == 3);
+    CHECK(seq.num_recomputed(2) == 2);
+}
+
+TEST_CASE("sequence: a text that is as long as it may be gets no token") {
+    Sequence seq = make_sequence(1, {10, 11}, 2);
+    seq.admit(0);
+    CHECK_FALSE(seq.samples_after(2));
+    CHECK(seq.commit_rows(2) == FinishReason::kLength);
+}
+
+TEST_CASE("waiting queue: first in first out, the front for returners, removal anywhere") {
+    std::vector<Sequence> seqs;
+    for (int id = 0; id < 5; ++id) seqs.push_back(make_sequence(id, {1}, 2));
+    WaitingQueue queue;
+    for (const int id : {0, 1, 2}) queue.push_back(seqs[id]);
+    queue.push_front(seqs[3]);
+    queue.push_front(seqs[4]);
+    CHECK(queue.remove(1));
+    CHECK_FALSE(queue.remove(1));
+    CHECK_FALSE(queue.contains(1));
+    std::vector<int64_t> order;
+    for (; !queue.empty(); queue.pop_front()) order.push_back(queue.front().id());
+    CHECK(order == std::vector<int64_t>{4, 3, 0, 2});
+}
+
+TEST_CASE("step plan: rows, positions, look-back and tables of two sequences") {
+    Sequence first = make_sequence(7, {10, 11, 12, 13, 14}, 9);
+    first.cache() = {{3, 1}, 2};
+    first.admit(0);
+    first.commit_rows(2);
+    Sequence second = make_sequence(8, {20, 21}, 9);
+    second.cache() = {{0}, 0};
+    StepPlan plan;
+    plan.num_lookback = 3;
+    plan.append(first, 2);
+    plan.append(second, 2);
+    CHECK(plan.seq_ids == std::vector<int64_t>{7, 8});
+    CHECK(plan.cu_seqlens_q == std::vector<int32_t>{0, 2, 4});
+    CHECK(plan.context_lens == std::vector<int32_t>{2, 0});
+    CHECK(plan.prompt_lens == std::vector<int32_t>{5, 2});
+    CHECK(plan.state_slots == std::vector<int32_t>{2, 0});
+    CHECK(plan.block_ids == std::vector<int32_t>{3, 1, 0});
+    CHECK(plan.cu_blocks == std::vector<int32_t>{0, 2, 3});
+    CHECK(plan.token_ids == std::vector<int32_t>{12, 13, 20, 21});
+    CHECK(plan.positions == std::vector<int32_t>{2, 3, 0, 1});
+    CHECK(plan.lookback_ids == std::vector<int32_t>{11, 10, -1, -1, -1, -1});
+    CHECK(plan.samples == std::vector<uint8_t>{0, 1});
+}

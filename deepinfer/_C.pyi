@@ -1,0 +1,260 @@
+"""The native scheduler core: which tokens of which sequences are computed in each step. Built from csrc/.
+
+Arrays that come out are read-only and stay valid as long as they are referenced. A wrong value raises ValueError (or
+TypeError for a wrong type) that names it; a call out of order, or a bug, raises RuntimeError.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Int32s: TypeAlias = NDArray[np.integer] | Sequence[int]
+
+class SchedulerConfig:
+    """Sizes and limits of a scheduler.
+
+    Attributes:
+        num_blocks: usable cache blocks.
+        block_size: tokens per block.
+        num_state_slots: sequences that can hold window rings and compressor state.
+        max_num_seqs: sequences admitted at a time.
+        max_num_batched_tokens: tokens in a step, at least 1 + num_drafts.
+        max_prefill_chunk: tokens of one sequence in a prefill step; unused without chunking.
+        max_model_len: tokens of a sequence, prompt included.
+        num_lookback: token ids wanted before each sequence's first row.
+        enable_chunked_prefill: False: a prompt is never cut (a recompute longer than any step still is).
+        num_drafts: draft tokens per decode row; only 0 so far.
+    """
+
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        num_state_slots: int,
+        max_num_seqs: int,
+        max_num_batched_tokens: int,
+        max_prefill_chunk: int,
+        max_model_len: int,
+        num_lookback: int = 0,
+        enable_chunked_prefill: bool = True,
+        num_drafts: int = 0,
+    ) -> None: ...
+    @property
+    def num_blocks(self) -> int: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def num_state_slots(self) -> int: ...
+    @property
+    def max_num_seqs(self) -> int: ...
+    @property
+    def max_num_batched_tokens(self) -> int: ...
+    @property
+    def max_prefill_chunk(self) -> int: ...
+    @property
+    def max_model_len(self) -> int: ...
+    @property
+    def num_lookback(self) -> int: ...
+    @property
+    def enable_chunked_prefill(self) -> bool: ...
+    @property
+    def num_drafts(self) -> int: ...
+
+class SequenceSpec:
+    """A new sequence.
+
+    Attributes:
+        seq_id: unique among unfinished sequences, >= 0.
+        prompt_token_ids: int32 [prompt_len], at least one.
+        max_tokens: most new tokens; 0: the prompt is only computed.
+        stop_token_ids: int32 [n] ids that end the sequence, EOS included unless it is to be ignored.
+        min_tokens: a stop id counts only as new token number min_tokens + 1 or later.
+    """
+
+    def __init__(
+        self, seq_id: int, prompt_token_ids: _Int32s, max_tokens: int, stop_token_ids: _Int32s, min_tokens: int = 0
+    ) -> None: ...
+    @property
+    def seq_id(self) -> int: ...
+    @property
+    def prompt_token_ids(self) -> NDArray[np.int32]: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def stop_token_ids(self) -> NDArray[np.int32]: ...
+    @property
+    def min_tokens(self) -> int: ...
+
+class StepPlan:
+    """What the worker is to compute: S sequences with T tokens in all.
+
+    Attributes:
+        step_id: running number of the step.
+        kind: "prefill", "decode", or "empty" (nothing is unfinished).
+        num_seqs, num_tokens: S and T.
+        seq_ids: int64 [S], oldest admission first.
+        cu_seqlens_q: int32 [S+1] prefix sums of the tokens per sequence.
+        context_lens: int32 [S] tokens in the caches before this step.
+        prompt_lens: int32 [S] original prompt length, also when generated tokens are recomputed.
+        state_slots: int32 [S].
+        block_ids, cu_blocks: int32 block tables, one behind the other, and their prefix sums [S+1]. A table may be
+            longer than this step needs: in prefill it covers the whole text.
+        token_ids, positions: int32 [T].
+        lookback_ids: int32 [S, num_lookback] tokens before the sequence's first row, nearest first; -1: none.
+        samples: bool [S], whether the sequence's last row yields a token.
+        output_indices: int32 [S] index of that token among the generated ones.
+        preempted_seq_ids: int64, sequences that lost their cache for this step; they come back by themselves.
+    """
+
+    @property
+    def step_id(self) -> int: ...
+    @property
+    def kind(self) -> Literal["prefill", "decode", "empty"]: ...
+    @property
+    def num_seqs(self) -> int: ...
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def seq_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def cu_seqlens_q(self) -> NDArray[np.int32]: ...
+    @property
+    def context_lens(self) -> NDArray[np.int32]: ...
+    @property
+    def prompt_lens(self) -> NDArray[np.int32]: ...
+    @property
+    def state_slots(self) -> NDArray[np.int32]: ...
+    @property
+    def block_ids(self) -> NDArray[np.int32]: ...
+    @property
+    def cu_blocks(self) -> NDArray[np.int32]: ...
+    @property
+    def token_ids(self) -> NDArray[np.int32]: ...
+    @property
+    def positions(self) -> NDArray[np.int32]: ...
+    @property
+    def lookback_ids(self) -> NDArray[np.int32]: ...
+    @property
+    def samples(self) -> NDArray[np.bool_]: ...
+    @property
+    def output_indices(self) -> NDArray[np.int32]: ...
+    @property
+    def preempted_seq_ids(self) -> NDArray[np.int64]: ...
+
+class StepUpdate:
+    """What one finished step changed: only the S' sequences that got tokens or ended, in plan order.
+
+    Attributes:
+        seq_ids: int64 [S'].
+        cu_tokens: int32 [S'+1] prefix sums of the tokens per sequence.
+        tokens: int32, accepted tokens, a stop token included.
+        finish_reasons: uint8 [S'] 0 running, 1 stop, 2 length.
+        stop_token_ids: int32 [S'] the id that ended the sequence, -1 when none did.
+    """
+
+    @property
+    def seq_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def cu_tokens(self) -> NDArray[np.int32]: ...
+    @property
+    def tokens(self) -> NDArray[np.int32]: ...
+    @property
+    def finish_reasons(self) -> NDArray[np.uint8]: ...
+    @property
+    def stop_token_ids(self) -> NDArray[np.int32]: ...
+
+class SchedulerStats:
+    """Running totals.
+
+    Attributes:
+        num_added: sequences queued.
+        num_finished_stop, num_finished_length: ended by a stop id, by a length limit.
+        num_finished_external, num_aborted: ended by finish, by abort.
+        num_preemptions: times a sequence lost its cache.
+        num_steps, num_prefill_steps, num_decode_steps: steps planned, empty ones not counted.
+        num_prefill_tokens, num_decode_tokens: rows of these steps.
+        num_recomputed_tokens: prefill rows that had been computed before a preemption.
+        num_generated_tokens: tokens handed out, less those that finish dropped.
+    """
+
+    @property
+    def num_added(self) -> int: ...
+    @property
+    def num_finished_stop(self) -> int: ...
+    @property
+    def num_finished_length(self) -> int: ...
+    @property
+    def num_finished_external(self) -> int: ...
+    @property
+    def num_aborted(self) -> int: ...
+    @property
+    def num_preemptions(self) -> int: ...
+    @property
+    def num_steps(self) -> int: ...
+    @property
+    def num_prefill_steps(self) -> int: ...
+    @property
+    def num_decode_steps(self) -> int: ...
+    @property
+    def num_prefill_tokens(self) -> int: ...
+    @property
+    def num_recomputed_tokens(self) -> int: ...
+    @property
+    def num_decode_tokens(self) -> int: ...
+    @property
+    def num_generated_tokens(self) -> int: ...
+
+class Scheduler:
+    """Plans steps and keeps the books. Loop: plan = schedule(); compute it; update(plan.step_id, ...).
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(self, config: SchedulerConfig) -> None: ...
+    def add(self, spec: SequenceSpec) -> None:
+        """Queue a sequence; ValueError with the figures when it is wrong or its prompt could never run."""
+
+    def abort(self, seq_id: int) -> bool:
+        """Forget a sequence and free what it holds; False when it is not known (any more)."""
+
+    def finish(self, seq_id: int, keep_tokens: int) -> bool:
+        """End a sequence from outside with its first keep_tokens new tokens; False when it is not known (any more)."""
+
+    def schedule(self) -> StepPlan:
+        """Plan the next step; RuntimeError while a step that is not empty is in flight."""
+
+    def update(self, step_id: int, tokens: _Int32s, cu_tokens: _Int32s) -> StepUpdate:
+        """Book the tokens of the step in flight.
+
+        Args:
+            step_id: the plan's.
+            tokens: int32, one for each sequence that samples.
+            cu_tokens: int32 [S+1]; plan sequence i gets tokens[cu_tokens[i]:cu_tokens[i+1]].
+        """
+
+    def discard(self, step_id: int) -> None:
+        """Give up the step in flight after a failure; its sequences are as they were before it."""
+
+    def has_unfinished(self) -> bool: ...
+    @property
+    def num_waiting(self) -> int: ...
+    @property
+    def num_running(self) -> int: ...
+    @property
+    def num_free_blocks(self) -> int: ...
+    @property
+    def num_free_state_slots(self) -> int: ...
+    @property
+    def capacity_tokens(self) -> int:
+        """Tokens that the whole cache holds: num_blocks * block_size."""
+
+    @property
+    def config(self) -> SchedulerConfig: ...
+    def stats(self) -> SchedulerStats: ...
+    def token_ids(self, seq_id: int) -> NDArray[np.int32]:
+        """Prompt and generated tokens of an unfinished sequence, a copy; ValueError when it is not known."""
+
+    def check(self) -> None:
+        """Prove the invariants; RuntimeError with the first broken one."""

@@ -1,0 +1,82 @@
+"""Finds every tensor of a checkpoint directory: one file, or an index and its shards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from deepinfer.checkpoint.shard_header import read_shard_header
+from deepinfer.checkpoint.tensor_entry import TensorEntry
+from deepinfer.errors import CheckpointError
+
+INDEX_NAME = "model.safetensors.index.json"
+SINGLE_NAME = "model.safetensors"
+
+
+def locate_tensors(directory: Path) -> dict[str, TensorEntry]:
+    """Name -> place of every tensor, from the shards' headers alone.
+
+    Raises CheckpointError naming file and tensor when there is no checkpoint, a shard is missing or broken, one tensor
+    lies in two shards, or index and shards disagree.
+    """
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: no such directory; expected a checkpoint directory")
+    index = directory / INDEX_NAME
+    if not index.is_file():
+        single = directory / SINGLE_NAME
+        if not single.is_file():
+            raise CheckpointError(f"{directory}: neither {INDEX_NAME} nor {SINGLE_NAME} is there")
+        return {entry.name: entry for entry in read_shard_header(single)}
+    weight_map = _read_weight_map(index)
+    found = _read_shards(directory, weight_map, index)
+    _compare(weight_map, found, index)
+    return found
+
+
+def _read_weight_map(index: Path) -> dict[str, str]:
+    try:
+        value: Any = json.loads(index.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise CheckpointError(f"{index}: cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise CheckpointError(f"{index}: not UTF-8 JSON ({error})") from error
+    stored = value.get("weight_map") if isinstance(value, dict) else None
+    if not isinstance(stored, dict) or not all(isinstance(shard, str) for shard in stored.values()):
+        raise CheckpointError(f"{index}: expected an object with a weight_map of tensor name to file name")
+    weight_map: dict[str, str] = {}
+    for name, shard in stored.items():
+        bare = name.removeprefix("model.")
+        if bare in weight_map:
+            raise CheckpointError(f"{index}: tensor {bare!r} is listed with and without 'model.' prefix")
+        if Path(shard).name != shard or shard in ("", ".", ".."):
+            raise CheckpointError(f"{index}: tensor {name!r} names the file {shard!r}, expected a plain file name")
+        weight_map[bare] = shard
+    return weight_map
+
+
+def _read_shards(directory: Path, weight_map: dict[str, str], index: Path) -> dict[str, TensorEntry]:
+    found: dict[str, TensorEntry] = {}
+    for shard in sorted(set(weight_map.values())):
+        path = directory / shard
+        if not path.is_file():
+            name = next(name for name, file in weight_map.items() if file == shard)
+            raise CheckpointError(f"{path}: missing; {index.name} says that it holds {name!r} and others")
+        for entry in read_shard_header(path):
+            other = found.get(entry.name)
+            if other is not None:
+                raise CheckpointError(f"tensor {entry.name!r} is stored twice: in {other.shard} and in {path}")
+            found[entry.name] = entry
+    return found
+
+
+def _compare(weight_map: dict[str, str], found: dict[str, TensorEntry], index: Path) -> None:
+    for name, shard in weight_map.items():
+        entry = found.get(name)
+        if entry is None:
+            raise CheckpointError(f"{index.parent / shard}: lacks tensor {name!r} that {index.name} says it holds")
+        if entry.shard.name != shard:
+            raise CheckpointError(f"{index}: tensor {name!r} is said to be in {shard}, found in {entry.shard.name}")
+    for name, entry in found.items():
+        if name not in weight_map:
+            raise CheckpointError(f"{entry.shard}: holds tensor {name!r}, which {index.name} does not list")

@@ -1,0 +1,77 @@
+"""``deepinfer generate``: complete prompts given on the command line."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deepinfer.cli.exit_code import ExitCode
+from deepinfer.errors import DeepInferError, RequestError
+
+if TYPE_CHECKING:
+    from deepinfer.outputs import RequestOutput
+    from deepinfer.sampling_params import SamplingParams
+
+
+def generate(
+    prompts: Annotated[list[str], typer.Argument(help="Prompts; a single - reads one prompt from standard input.")],
+    model: Annotated[str | None, typer.Option(help="Checkpoint directory or hub id; default: the bundled one.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Hub revision of the model.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="New tokens at most.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Nucleus size.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Best tokens to choose from.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every prompt.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop string; may be repeated.")] = None,
+    logprobs: Annotated[int | None, typer.Option(help="Alternatives reported per token.")] = None,
+    numerics: Annotated[str, typer.Option(help="official, fp32-quant or fp32.")] = "official",
+    max_model_len: Annotated[int | None, typer.Option(help="Prompt and output tokens at most.")] = None,
+    progress: Annotated[bool, typer.Option(help="Progress bar on standard error.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per prompt and line.")] = False,
+) -> None:
+    """Complete prompts; options not given follow the checkpoint's generation_config."""
+    sampling = {
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "top_p": top_p,
+        "top_k": top_k,
+        "seed": seed,
+        "stop": stop,
+        "logprobs": logprobs,
+    }
+    texts = [sys.stdin.read()] if prompts == ["-"] else prompts
+    options = {"model": model, "revision": revision, "numerics": numerics, "max_model_len": max_model_len}
+    outputs = _run(texts, {name: value for name, value in sampling.items() if value is not None}, options, progress)
+    for output in outputs:
+        typer.echo(json_format.dumps(output.to_dict(), allow_nan=False) if json else _readable(output))
+    if any(output.error is not None for output in outputs):
+        raise typer.Exit(ExitCode.SOME_FAILED)
+
+
+def _run(prompts: list[str], sampling: dict[str, Any], options: dict[str, Any], progress: bool) -> list[RequestOutput]:
+    from deepinfer.llm import LLM
+
+    try:
+        with LLM(**options) as llm:
+            return llm.generate(prompts, _changed(llm.default_params, sampling), use_tqdm=progress)
+    except RequestError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(ExitCode.USAGE) from error
+    except DeepInferError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(ExitCode.ENGINE) from error
+
+
+def _changed(defaults: SamplingParams, changes: dict[str, Any]) -> SamplingParams:
+    return defaults.replace(**changes)
+
+
+def _readable(output: RequestOutput) -> str:
+    prompt = output.prompt if output.prompt is not None else str(output.prompt_token_ids)
+    if output.error is not None:
+        return f"{prompt}\n  error ({output.error.code}): {output.error.message}\n"
+    completion = output.outputs[0]
+    return f"{prompt}{completion.text}\n  [{len(completion.token_ids)} tokens, {completion.finish_reason}]\n"

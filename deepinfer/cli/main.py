@@ -1,0 +1,46 @@
+"""``deepinfer``: the command line. Exit codes: 0 fine, 1 some prompts failed, 2 usage, 3 the engine failed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+# command -> (module, function); loaded when called, so that one command never pays for another's imports
+_COMMANDS = {
+    "generate": ("deepinfer.cli.generate", "generate"),
+    "inspect": ("deepinfer.cli.inspect", "inspect"),
+    "env": ("deepinfer.cli.env", "env"),
+}
+
+
+class _LazyCommands(TyperGroup):
+    """Finds commands in the table above."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, function = _COMMANDS[cmd_name]
+        single = typer.Typer(add_completion=False)
+        single.command(cmd_name)(getattr(importlib.import_module(module), function))
+        command = get_command(single)
+        assert isinstance(command, TyperCommand)
+        return command
+
+
+app = typer.Typer(cls=_LazyCommands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def main() -> None:
+    """Offline inference for DeepSeek-V4.1-Flash."""
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,177 @@
+"""EngineConfig: every option of an engine that can change a result, in one frozen value."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from deepinfer.config.cache_config import CacheConfig, check_block_size, resolve_kv_cache_dtype
+from deepinfer.config.field_error import field_error
+from deepinfer.config.numerics import Numerics
+from deepinfer.config.scheduler_config import SchedulerConfig
+from deepinfer.errors import UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from deepinfer.config.model_config import DeepSeekV41Config
+
+_CHOICES = {
+    "backend": ("auto", "reference", "cpu", "cuda"),
+    "load_format": ("auto", "dummy"),
+    "generation_config": ("auto", "none"),
+}
+# Public options of later versions, with the values that mean "not used".
+_LATER = {
+    "speculative": (None, "off"),
+    "yoco": (None, "off"),
+    "data_parallel_size": (1,),
+    "context_parallel_size": (1,),
+    "expert_parallel_size": (1,),
+}
+_DEFAULT_TOKEN_BUDGET = {"cuda": 8192}
+_CPU_TOKEN_BUDGET = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Validated engine options; made by `create` from the flat keyword arguments of ``LLM``.
+
+    Attributes:
+        model: checkpoint directory or hub id; None: the bundled mini checkpoint.
+        tokenizer: directory or file of another tokenizer; None: the model's.
+        revision: hub revision of `model`.
+        device: "auto", "cpu", "cuda" or "cuda:<index>".
+        backend: "auto", "reference", "cpu" or "cuda".
+        numerics: rounding mode.
+        seed: engine seed, 0 .. 2^64-1; seeds of requests without one are derived from it.
+        generation_config: "auto": the checkpoint's generation_config.json gives defaults; "none": ignored.
+        load_format: "auto": weights from files; "dummy": random weights, only config.json is needed.
+        enforce_eager: no captured graphs on a GPU.
+        batch_invariant: results do not depend on the batch; None: the backend's default.
+        cache: cache options.
+        scheduler: scheduler options.
+    """
+
+    model: str | None = None
+    tokenizer: str | None = None
+    revision: str | None = None
+    device: str = "auto"
+    backend: str = "auto"
+    numerics: Numerics = Numerics.OFFICIAL
+    seed: int = 0
+    generation_config: str = "auto"
+    load_format: str = "auto"
+    enforce_eager: bool = False
+    batch_invariant: bool | None = None
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("model", "tokenizer", "revision"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise field_error(name, value, "None or a non-empty string")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise field_error(name, getattr(self, name), f"one of {', '.join(allowed)}")
+        if not isinstance(self.device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise field_error("device", self.device, "auto, cpu, cuda or cuda:<index>")
+        if type(self.seed) is not int or not 0 <= self.seed < 2**64:
+            raise field_error("seed", self.seed, "an integer from 0 to 2^64 - 1")
+        if type(self.enforce_eager) is not bool:
+            raise field_error("enforce_eager", self.enforce_eager, "True or False")
+        if self.batch_invariant is not None and type(self.batch_invariant) is not bool:
+            raise field_error("batch_invariant", self.batch_invariant, "None, True or False")
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        if self.backend == "cuda" and self.device == "cpu":
+            raise field_error("backend", self.backend, "reference, cpu or auto with device 'cpu'")
+        if self.backend == "cpu" and self.device.startswith("cuda"):
+            raise field_error("backend", self.backend, f"reference, cuda or auto with device {self.device!r}")
+        resolve_kv_cache_dtype(self.cache.kv_cache_dtype, self.numerics)
+
+    @classmethod
+    def create(cls, **options: Any) -> EngineConfig:
+        """Builds the groups from flat options. Raises TypeError with the nearest name for an unknown option,
+        ConfigError for a wrong value and UnsupportedFeatureError for an option this version does not have yet.
+        """
+        groups: dict[str, dict[str, Any]] = {"cache": {}, "scheduler": {}, "": {}}
+        owners = _option_owners()
+        for name, value in options.items():
+            if name in _LATER:
+                _refuse_later(name, value)
+            elif name in owners:
+                groups[owners[name]][name] = value
+            else:
+                raise TypeError(_unknown_option(name, [*owners, *_LATER]))
+        own = groups[""]
+        if "numerics" in own:
+            own["numerics"] = _parse_numerics(own["numerics"])
+        for name in ("model", "tokenizer"):
+            if hasattr(own.get(name), "__fspath__"):
+                own[name] = str(own[name])
+        return cls(**own, cache=CacheConfig(**groups["cache"]), scheduler=SchedulerConfig(**groups["scheduler"]))
+
+    def resolve(self, model: DeepSeekV41Config, backend: str, num_drafts: int = 0) -> EngineConfig:
+        """The same options with every None and "auto" that depends on the model or backend made definite.
+
+        Raises ConfigError when they do not fit the model: block size, max_model_len, token budget.
+        """
+        check_block_size(self.cache.block_size, model, backend)
+        cache = replace(self.cache, kv_cache_dtype=resolve_kv_cache_dtype(self.cache.kv_cache_dtype, self.numerics))
+        max_len = self.scheduler.max_model_len or model.max_position_embeddings
+        if max_len > model.max_position_embeddings:
+            limit = f"at most the model's max_position_embeddings ({model.max_position_embeddings})"
+            raise field_error("max_model_len", max_len, limit)
+        budget = self._token_budget(backend, max_len, num_drafts)
+        chunk = min(self.scheduler.max_prefill_chunk or budget, budget)
+        scheduler = replace(
+            self.scheduler, max_model_len=max_len, max_num_batched_tokens=budget, max_prefill_chunk=chunk
+        )
+        invariant = backend != "cuda" if self.batch_invariant is None else self.batch_invariant
+        return replace(self, backend=backend, cache=cache, scheduler=scheduler, batch_invariant=invariant)
+
+    def _token_budget(self, backend: str, max_len: int, num_drafts: int) -> int:
+        scheduler = self.scheduler
+        budget = scheduler.max_num_batched_tokens
+        smallest = 1 + num_drafts
+        if not scheduler.enable_chunked_prefill:
+            smallest = max(smallest, max_len)
+            chunk = scheduler.max_prefill_chunk
+            if chunk is not None and chunk < max_len:
+                raise field_error("max_prefill_chunk", chunk, f"None or >= {max_len} without chunked prefill")
+        if budget is None:
+            return max(_DEFAULT_TOKEN_BUDGET.get(backend, _CPU_TOKEN_BUDGET), smallest)
+        if budget < smallest:
+            reason = "max_model_len, as chunked prefill is off" if smallest == max_len else "1 + drafts"
+            raise field_error("max_num_batched_tokens", budget, f">= {smallest} ({reason})")
+        return budget
+
+
+def _option_owners() -> dict[str, str]:
+    owners = {item.name: "" for item in fields(EngineConfig) if item.name not in ("cache", "scheduler")}
+    owners |= {item.name: "cache" for item in fields(CacheConfig)}
+    return owners | {item.name: "scheduler" for item in fields(SchedulerConfig)}
+
+
+def _unknown_option(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known options: {', '.join(sorted(known))}"
+    return f"unknown engine option {name!r}{hint}"
+
+
+def _refuse_later(name: str, value: Any) -> None:
+    neutral = _LATER[name]
+    if type(value) is bool or value not in neutral:
+        allowed = " or ".join(repr(item) for item in neutral)
+        raise UnsupportedFeatureError(f"{name} = {value!r}: not in this version yet; leave it out or pass {allowed}")
+
+
+def _parse_numerics(value: Any) -> Numerics:
+    try:
+        return Numerics(value)
+    except ValueError:
+        names = ", ".join(item.value for item in Numerics)
+        raise field_error("numerics", value, f"one of {names}") from None

@@ -1,0 +1,38 @@
+"""One sequence of work as the engine core sees it: ids only, no text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepinfer.sampling_params import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """Made by the input processor; read by engine, worker and sampler.
+
+    Attributes:
+        seq_id: engine-wide unique number of this sequence.
+        request_id: public id.
+        choice: index of this sequence among the n of its request.
+        prompt_token_ids: int32 [prompt_len].
+        params: validated sampling parameters.
+        seed: 64-bit request seed (given, or derived from engine seed and running number).
+        max_tokens: effective limit of new tokens (0: score only).
+        stop_token_ids: ids that end the sequence, EOS included unless ignored.
+        score_start: first prompt position whose log-probability is wanted, None when none is.
+        score_top_k: best alternatives per scored prompt position; -1 the whole vocabulary.
+    """
+
+    seq_id: int
+    request_id: str
+    choice: int
+    prompt_token_ids: np.ndarray
+    params: SamplingParams
+    seed: int
+    max_tokens: int
+    stop_token_ids: tuple[int, ...]
+    score_start: int | None
+    score_top_k: int

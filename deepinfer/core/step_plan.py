@@ -1,0 +1,55 @@
+"""The scheduler's decision for one step, as the Python side reads it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+
+class StepPlan(Protocol):
+    """S sequences, T rows. Made in C++ (`deepinfer._C.StepPlan`); tests may hand in any object of this shape.
+
+    Attributes:
+        step_id: running number of the step.
+        kind: "prefill", "decode" or "empty".
+        seq_ids: int64 [S].
+        cu_seqlens_q: int32 [S+1] prefix sums of rows.
+        context_lens: int32 [S] tokens in the caches before this step.
+        prompt_lens: int32 [S].
+        state_slots: int32 [S].
+        block_ids, cu_blocks: int32 block tables, flat, with prefix sums [S+1].
+        token_ids, positions: int32 [T].
+        lookback_ids: int32 [S, num_lookback] tokens before the sequence's first row, nearest first, -1 before the start.
+        samples: bool [S], whether the last row yields a token.
+        output_indices: int32 [S] index of the token to be sampled.
+    """
+
+    @property
+    def step_id(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def seq_ids(self) -> np.ndarray: ...
+    @property
+    def cu_seqlens_q(self) -> np.ndarray: ...
+    @property
+    def context_lens(self) -> np.ndarray: ...
+    @property
+    def prompt_lens(self) -> np.ndarray: ...
+    @property
+    def state_slots(self) -> np.ndarray: ...
+    @property
+    def block_ids(self) -> np.ndarray: ...
+    @property
+    def cu_blocks(self) -> np.ndarray: ...
+    @property
+    def token_ids(self) -> np.ndarray: ...
+    @property
+    def positions(self) -> np.ndarray: ...
+    @property
+    def lookback_ids(self) -> np.ndarray: ...
+    @property
+    def samples(self) -> np.ndarray: ...
+    @property
+    def output_indices(self) -> np.ndarray: ...

@@ -1,0 +1,64 @@
+"""What one executed step gives back: values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class SampledToken:
+    """One chosen token. Filled by the sampler.
+
+    Attributes:
+        token_id: the token.
+        logprob: natural log-probability in the request's logprobs_mode; None when not requested.
+        rank: 1-based rank of the token (1 = most likely; ties by lower id); 0 when not requested.
+        top_ids: int32 [k] best ids, best first (k as requested; None when not requested).
+        top_logprobs: float32 [k].
+    """
+
+    token_id: int
+    logprob: float | None = None
+    rank: int = 0
+    top_ids: np.ndarray | None = None
+    top_logprobs: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLogprobs:
+    """Raw log-probabilities of consecutive prompt positions of one sequence. Filled by the model runner.
+
+    Attributes:
+        start: first judged position (its token given the tokens before it), >= 1.
+        logprobs: float32 [n] of the prompt's own tokens.
+        ranks: int32 [n], 1-based.
+        greedy: bool [n], whether the token is the argmax (lowest id on ties).
+        top_ids: int32 [n, k] best ids or None; with k = vocabulary, ids are implied and None.
+        top_logprobs: float32 [n, k] or None; [n, vocab] in id order when the whole vocabulary was asked for.
+    """
+
+    start: int
+    logprobs: np.ndarray
+    ranks: np.ndarray
+    greedy: np.ndarray
+    top_ids: np.ndarray | None = None
+    top_logprobs: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Outcome of Worker.execute, aligned with the plan's sequences.
+
+    Attributes:
+        step_id: the plan's number.
+        samples: one list per sequence of the plan: its new tokens in order, empty for unfinished prefill chunks.
+        prompt_logprobs: per sequence, or None.
+        errors: seq_id -> what went wrong with that sequence alone (no token was sampled for it).
+    """
+
+    step_id: int
+    samples: list[list[SampledToken]]
+    prompt_logprobs: list[PromptLogprobs | None]
+    errors: dict[int, Exception] = field(default_factory=dict)

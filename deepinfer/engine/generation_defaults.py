@@ -1,0 +1,68 @@
+"""What a checkpoint's generation_config.json says: default sampling parameters and further EOS ids."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deepinfer.errors import CheckpointError, RequestError
+from deepinfer.sampling_params import SamplingParams
+
+_FIELDS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "repetition_penalty": "repetition_penalty",
+    "max_new_tokens": "max_tokens",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationDefaults:
+    """Made by `read`.
+
+    Attributes:
+        params: used where a call gives no sampling parameters.
+        eos_token_ids: EOS ids of the file, to be joined with those of config.json.
+    """
+
+    params: SamplingParams = field(default_factory=SamplingParams)
+    eos_token_ids: tuple[int, ...] = ()
+
+    @classmethod
+    def read(cls, directory: Path, *, use_params: bool) -> GenerationDefaults:
+        """Read ``generation_config.json``; an absent file means class defaults.
+
+        Args:
+            directory: of the checkpoint.
+            use_params: False: the sampling fields are ignored, the EOS ids are not.
+
+        Raises CheckpointError naming the file when it is not valid.
+        """
+        file = directory / "generation_config.json"
+        if not file.is_file():
+            return cls()
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            if not isinstance(data, dict):
+                raise ValueError("it must hold a JSON object")
+            return cls(_params(data) if use_params else SamplingParams(), _eos(data.get("eos_token_id")))
+        except (ValueError, RequestError) as error:
+            raise CheckpointError(f"{file}: {error}") from error
+
+
+def _params(data: dict[str, Any]) -> SamplingParams:
+    values = {name: data[key] for key, name in _FIELDS.items() if data.get(key) is not None}
+    if data.get("do_sample") is False:
+        values["temperature"] = 0.0
+    return SamplingParams(**values)
+
+
+def _eos(value: Any) -> tuple[int, ...]:
+    ids = [] if value is None else value if isinstance(value, list) else [value]
+    if any(type(item) is not int or item < 0 for item in ids):
+        raise ValueError(f"eos_token_id is {value!r}; expected an id or a list of ids")
+    return tuple(ids)

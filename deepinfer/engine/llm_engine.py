@@ -1,0 +1,203 @@
+"""The engine core: requests in, one step at a time, outputs out. `LLMEngine.step` is the whole architecture."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+
+import numpy as np
+
+from deepinfer._C import Scheduler, SequenceSpec, StepPlan, StepUpdate
+from deepinfer.core.engine_request import EngineRequest
+from deepinfer.core.step_result import StepResult
+from deepinfer.engine.output_processor import OutputProcessor
+from deepinfer.engine.stats import EngineStats
+from deepinfer.engine.step_outputs import StepOutputs
+from deepinfer.engine.step_worker import StepWorker
+from deepinfer.errors import EngineClosedError, RequestError
+from deepinfer.logging import get_logger
+
+logger = get_logger(__name__)
+
+
+class LLMEngine:
+    """Schedules, executes and books. One thread at a time steps it; `abort_request` may come from any thread."""
+
+    def __init__(
+        self, worker: StepWorker, scheduler: Scheduler, outputs: OutputProcessor, log_interval: int = 0
+    ) -> None:
+        """`log_interval`: steps between log lines about the load; <= 0 for none."""
+        self._worker = worker
+        self._scheduler = scheduler
+        self._outputs = outputs
+        self._log_interval = log_interval
+        self._aborts: deque[str] = deque()
+        self._ready = StepOutputs()
+        self._counts: Counter[str] = Counter()
+        self._step_started = 0.0
+        self._step_seconds = 0.0
+        self._execute_seconds = 0.0
+        self._closed = False
+
+    def step(self) -> StepOutputs:
+        """Advance every scheduled sequence by one step. Without work it does nothing."""
+        self._apply_aborts()
+        plan = self._schedule()
+        if plan.num_seqs:
+            result = self._execute(plan)
+            update = self._update(plan, result)
+            self._emit(plan, result, update)
+        return self._take_ready()
+
+    def add_request(
+        self, request: EngineRequest, prompt: str | None = None, *, prompt_index: int = 0, streaming: bool = False
+    ) -> None:
+        """Queue a request. Raises RequestError when it can never run; nothing of it stays behind then."""
+        self._require_open()
+        seq_id = request.seq_id
+        self._outputs.add(request, prompt, prompt_index, streaming)
+        try:
+            self._worker.add_request(request)
+            self._scheduler.add(_sequence_spec(request))
+        except BaseException as error:
+            self._outputs.drop(seq_id)
+            self._worker.release([seq_id])
+            if isinstance(error, ValueError) and not isinstance(error, RequestError):
+                raise RequestError(str(error), code="capacity_exceeded") from error
+            raise
+        self._counts["requests"] += 1
+
+    def abort_request(self, request_id: str) -> None:
+        """End a request early, from any thread, any number of times; an unknown one is ignored."""
+        self._aborts.append(request_id)
+
+    def flush(self) -> StepOutputs:
+        """Between steps: carry out the aborts asked for and give out what they ended."""
+        self._apply_aborts()
+        return self._take_ready()
+
+    def has_unfinished_requests(self) -> bool:
+        """Whether a step would give somebody something."""
+        return self._outputs.num_unfinished > 0
+
+    def is_unfinished(self, request_id: str) -> bool:
+        """Whether a request with this id is in the engine."""
+        return self._outputs.seq_id_of(request_id) is not None
+
+    def request_id_of(self, seq_id: int) -> str | None:
+        """Public id of an unfinished sequence."""
+        return self._outputs.request_id_of(seq_id)
+
+    def stats(self) -> EngineStats:
+        """Totals and present load."""
+        counters, config = self._scheduler.stats(), self._scheduler.config
+        return EngineStats(
+            num_requests=self._counts["requests"],
+            num_finished=self._counts["stop"] + self._counts["length"],
+            num_failed=self._counts["error"],
+            num_aborted=self._counts["abort"],
+            num_waiting=self._scheduler.num_waiting,
+            num_running=self._scheduler.num_running,
+            num_blocks=config.num_blocks,
+            num_free_blocks=self._scheduler.num_free_blocks,
+            num_state_slots=config.num_state_slots,
+            num_free_state_slots=self._scheduler.num_free_state_slots,
+            num_steps=counters.num_steps,
+            num_prefill_steps=counters.num_prefill_steps,
+            num_decode_steps=counters.num_decode_steps,
+            num_prefill_tokens=counters.num_prefill_tokens,
+            num_decode_tokens=counters.num_decode_tokens,
+            num_recomputed_tokens=counters.num_recomputed_tokens,
+            num_generated_tokens=counters.num_generated_tokens,
+            num_preemptions=counters.num_preemptions,
+            step_seconds=self._step_seconds,
+            execute_seconds=self._execute_seconds,
+        )
+
+    def close(self) -> None:
+        """Give everything back; idempotent. Later calls raise EngineClosedError."""
+        if not self._closed:
+            self._closed = True
+            self._worker.close()
+
+    def _schedule(self) -> StepPlan:
+        """Phase 1: the scheduler decides which tokens of which sequences are computed."""
+        self._require_open()
+        self._step_started = time.perf_counter()
+        plan = self._scheduler.schedule()
+        self._outputs.begin_step(plan)
+        return plan
+
+    def _execute(self, plan: StepPlan) -> StepResult:
+        """Phase 2: the worker computes them."""
+        started = time.perf_counter()
+        try:
+            return self._worker.execute(plan)
+        except BaseException:
+            self._scheduler.discard(plan.step_id)
+            self._fail_interrupted(plan)
+            raise
+        finally:
+            self._execute_seconds += time.perf_counter() - started
+
+    def _update(self, plan: StepPlan, result: StepResult) -> StepUpdate:
+        """Phase 3: the scheduler books the new tokens; sequences with an error of their own leave it first."""
+        for seq_id in result.errors:
+            self._scheduler.abort(seq_id)
+        tokens = [token.token_id for samples in result.samples for token in samples]
+        cu_tokens = np.zeros(plan.num_seqs + 1, dtype=np.int32)
+        np.cumsum([len(samples) for samples in result.samples], out=cu_tokens[1:])
+        try:
+            return self._scheduler.update(plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens)
+        except ValueError:
+            self._scheduler.discard(plan.step_id)
+            raise
+
+    def _emit(self, plan: StepPlan, result: StepResult, update: StepUpdate) -> None:
+        """Phase 4: tokens become texts and outputs; ended sequences are forgotten."""
+        self._collect(self._outputs.process(plan, result, update))
+        self._step_seconds += time.perf_counter() - self._step_started
+        if self._log_interval > 0 and (plan.step_id + 1) % self._log_interval == 0:
+            logger.info("step %d: %s", plan.step_id, self.stats())
+
+    def _apply_aborts(self) -> None:
+        while self._aborts:
+            seq_id = self._outputs.seq_id_of(self._aborts.popleft())
+            if seq_id is not None:
+                self._scheduler.abort(seq_id)
+                self._collect(self._outputs.abort(seq_id))
+
+    def _fail_interrupted(self, plan: StepPlan) -> None:
+        """After a step that broke off: a later chunk of a prefill cannot be computed again, as its rings may be
+        overwritten already. Such sequences end with an error; all others of the plan can repeat the step.
+        """
+        if plan.kind != "prefill":
+            return
+        error = RequestError("the step that computed this prompt was interrupted", code="step_interrupted")
+        for seq_id in plan.seq_ids[plan.context_lens > 0].tolist():
+            self._scheduler.abort(seq_id)
+            self._collect(self._outputs.fail(seq_id, error))
+
+    def _collect(self, outputs: StepOutputs) -> None:
+        self._ready.extend(outputs)
+        if outputs.ended_seq_ids:
+            self._worker.release(outputs.ended_seq_ids)
+            self._counts.update(output.outputs[0].finish_reason or "" for output in outputs.finished)
+
+    def _take_ready(self) -> StepOutputs:
+        ready, self._ready = self._ready, StepOutputs()
+        return ready
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise EngineClosedError("this engine is closed; build a new LLM")
+
+
+def _sequence_spec(request: EngineRequest) -> SequenceSpec:
+    return SequenceSpec(
+        seq_id=request.seq_id,
+        prompt_token_ids=request.prompt_token_ids,
+        max_tokens=request.max_tokens,
+        stop_token_ids=np.asarray(request.stop_token_ids, dtype=np.int32),
+        min_tokens=request.params.min_tokens,
+    )

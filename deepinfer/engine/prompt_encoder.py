@@ -1,0 +1,162 @@
+"""The accepted forms of a prompt, turned into validated token ids."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from deepinfer.engine.encoded_prompt import EncodedPrompt
+from deepinfer.errors import RequestError, UnsupportedFeatureError
+from deepinfer.text.tokenizer import Tokenizer
+
+_TEXT, _IDS = "prompt", "prompt_token_ids"
+_IMAGE_KEYS = frozenset({"multi_modal_data", "images", "image", "image_bytes"})
+_FORMS = 'a text, a list of ids, {"prompt": text} or {"prompt_token_ids": ids}'
+
+
+class PromptEncoder:
+    """Encodes single prompts: texts get BOS unless they have it, ids are taken as they are."""
+
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, image_token_id: int | None) -> None:
+        """Args:
+        tokenizer: of the checkpoint.
+        vocab_size: rows of the embedding; ids of padded rows behind the tokenizer's end are refused.
+        image_token_id: placeholder of an image, refused as long as images are.
+        """
+        self._tokenizer = tokenizer
+        self._num_ids = min(vocab_size, tokenizer.size)
+        self._image_token_id = image_token_id
+
+    def encode(self, prompt: Any) -> EncodedPrompt:
+        """Raises RequestError (codes invalid_prompt, invalid_token_id, token_id_out_of_range, empty_prompt,
+        image_not_supported) or UnsupportedFeatureError for image data.
+        """
+        text, ids = _split(prompt)
+        if ids is not None:
+            return EncodedPrompt(text, self.check_ids(ids))
+        assert text is not None
+        return EncodedPrompt(text, self.check_ids(self._tokenizer.encode_prompt(text)))
+
+    def encode_pair(self, context: Any, continuation: Any) -> tuple[EncodedPrompt, int]:
+        """A context and its continuation as one prompt, and the position at which the continuation starts.
+
+        Two texts are split as lm-evaluation-harness does; ids are joined as they are. Raises as `encode` does, and
+        code empty_context when nothing stands before the continuation's first token.
+        """
+        text, ids = _split(context)
+        more_text, more_ids = _split(continuation)
+        if ids is None and more_ids is None:
+            assert text is not None and more_text is not None
+            head, tail = self._tokenizer.encode_pair(text, more_text)
+            return EncodedPrompt(text + more_text, self.check_ids([*head, *tail])), len(head)
+        first = ids if ids is not None else self._tokenizer.encode_prompt(text or "")
+        second = more_ids if more_ids is not None else self._tokenizer.encode(more_text or "")
+        if not len(first):
+            raise RequestError("the context is empty: give at least one id, for example BOS", code="empty_context")
+        return EncodedPrompt(None, self.check_ids([*first, *second])), len(first)
+
+    def check_ids(self, ids: Sequence[Any] | np.ndarray) -> np.ndarray:
+        """Token ids as int32 [n]; only integers in range pass (no bool, no float)."""
+        array = ids if isinstance(ids, np.ndarray) else _integers(ids)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            kind = f"{array.dtype} array of shape {array.shape}"
+            raise RequestError(f"prompt ids must be a flat list of integers, not a {kind}", code="invalid_token_id")
+        if array.size == 0:
+            raise RequestError("the prompt is empty: give at least one token", code="empty_prompt")
+        self._check_range(array)
+        return array.astype(np.int32)
+
+    def _check_range(self, array: np.ndarray) -> None:
+        outside = np.flatnonzero((array < 0) | (array >= self._num_ids))
+        if outside.size:
+            place = int(outside[0])
+            raise RequestError(
+                f"prompt_token_ids[{place}] is {array[place]}; ids go from 0 to {self._num_ids - 1}",
+                code="token_id_out_of_range",
+            )
+        if self._image_token_id is not None and (array == self._image_token_id).any():
+            raise RequestError(
+                f"the prompt holds the image placeholder's id {self._image_token_id}; image input is not built yet",
+                code="image_not_supported",
+            )
+
+
+def split_prompts(prompts: Any, prompt_token_ids: Any = None) -> list[Any]:
+    """The single prompts of a call: one prompt alone counts as a list of one.
+
+    `prompt_token_ids` is the keyword of older scripts; with both, the ids win and the texts are kept beside them.
+    Raises RequestError when neither is given or their lengths differ.
+    """
+    texts = None if prompts is None else _as_list(prompts)
+    if prompt_token_ids is None:
+        if texts is None:
+            raise RequestError("no prompts: pass prompts or prompt_token_ids", code="no_prompts")
+        return texts
+    ids = _as_list(prompt_token_ids)
+    if texts is None:
+        return [{_IDS: item} for item in ids]
+    if len(texts) != len(ids):
+        message = f"{len(texts)} prompts but {len(ids)} prompt_token_ids: give one of them per prompt"
+        raise RequestError(message, code="length_mismatch")
+    return [{_TEXT: text if isinstance(text, str) else None, _IDS: item} for text, item in zip(texts, ids, strict=True)]
+
+
+def prompt_text(prompt: Any) -> str | None:
+    """The text of a prompt in any form, also of a wrong one; None without text."""
+    text = prompt.get(_TEXT) if isinstance(prompt, Mapping) else prompt
+    return text if isinstance(text, str) else None
+
+
+def _as_list(prompts: Any) -> list[Any]:
+    if isinstance(prompts, (str, Mapping)):
+        return [prompts]
+    if isinstance(prompts, np.ndarray):
+        return [prompts] if prompts.ndim == 1 else list(prompts)
+    if not isinstance(prompts, Sequence) or isinstance(prompts, bytes):
+        raise RequestError(
+            f"prompts is a {type(prompts).__name__}; expected {_FORMS}, or a list of such", code="invalid_prompt"
+        )
+    items = list(prompts)
+    is_one = bool(items) and all(isinstance(item, numbers.Number) for item in items)
+    return [items] if is_one else items
+
+
+def _split(prompt: Any) -> tuple[str | None, Any]:
+    """Text and ids of one prompt; at least one of them is not None."""
+    if isinstance(prompt, str):
+        return prompt, None
+    if isinstance(prompt, (np.ndarray, Sequence)) and not isinstance(prompt, (bytes, bytearray)):
+        return None, prompt
+    if not isinstance(prompt, Mapping):
+        raise RequestError(f"a prompt cannot be a {type(prompt).__name__}: give {_FORMS}", code="invalid_prompt")
+    for key in prompt:
+        if key in _IMAGE_KEYS and prompt[key]:
+            raise UnsupportedFeatureError(f"{key}: image input is not built yet; leave it out")
+        if key not in (_TEXT, _IDS) and key not in _IMAGE_KEYS:
+            raise RequestError(f"unknown prompt key {key!r}: give {_FORMS}", code="invalid_prompt")
+    text, ids = prompt.get(_TEXT), prompt.get(_IDS)
+    if text is not None and not isinstance(text, str):
+        raise RequestError(f'"prompt" must be a text, not a {type(text).__name__}', code="invalid_prompt")
+    if text is None and ids is None:
+        raise RequestError(f"the prompt holds neither text nor ids: give {_FORMS}", code="invalid_prompt")
+    if ids is not None and (not isinstance(ids, (np.ndarray, Sequence)) or isinstance(ids, (str, bytes, bytearray))):
+        raise RequestError(
+            f'"prompt_token_ids" must be a list of ids, not a {type(ids).__name__}', code="invalid_prompt"
+        )
+    return text, ids
+
+
+def _integers(ids: Sequence[Any]) -> np.ndarray:
+    kinds = set(map(type, ids))
+    if not all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
+        place, wrong = next(
+            (i, x) for i, x in enumerate(ids) if type(x) is bool or not isinstance(x, (int, np.integer))
+        )
+        raise RequestError(f"prompt_token_ids[{place}] is {wrong!r}: ids are integers", code="invalid_token_id")
+    try:
+        return np.asarray(ids, dtype=np.int64)
+    except OverflowError:
+        raise RequestError("prompt_token_ids holds an integer beyond 64 bits", code="token_id_out_of_range") from None

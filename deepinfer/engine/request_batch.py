@@ -1,0 +1,115 @@
+"""The requests of one call: prepared one by one, submitted together, collected as they end."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from deepinfer.core.engine_request import EngineRequest
+from deepinfer.engine.input_processor import InputProcessor
+from deepinfer.engine.mailbox import Mailbox
+from deepinfer.engine.prompt_encoder import PromptEncoder, prompt_text
+from deepinfer.engine.prompt_scores import PromptScores
+from deepinfer.engine.sync_loop import SyncLoop
+from deepinfer.errors import DeepInferError, RequestError
+from deepinfer.outputs import RequestDelta, RequestFailure, RequestOutput
+from deepinfer.sampling_params import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A request that is ready to run, or the reason why it is not."""
+
+    request_id: str
+    text: str | None
+    request: EngineRequest | None
+    error: DeepInferError | None
+
+
+class RequestBatch:
+    """Lives for one call. A wrong request ends with its own error; leaving an iterator early aborts the rest."""
+
+    def __init__(self, loop: SyncLoop, inputs: InputProcessor, encoder: PromptEncoder, *, streaming: bool) -> None:
+        self._loop = loop
+        self._inputs = inputs
+        self._encoder = encoder
+        self._mailbox = Mailbox(streaming)
+        self._prepared: list[_Prepared] = []
+
+    def add_generation(self, request_id: str, prompt: Any, params: SamplingParams) -> None:
+        """Prepare a request that generates."""
+        number, text = self._inputs.next_number(), prompt_text(prompt)
+        try:
+            request = self._inputs.generation(request_id, number, self._encoder.encode(prompt), params)
+            self._prepared.append(_Prepared(request_id, text, request, None))
+        except DeepInferError as error:
+            self._prepared.append(_Prepared(request_id, text, None, error))
+
+    def add_scoring(self, request_id: str, context: Any, continuation: Any) -> None:
+        """Prepare a request that judges a continuation. Raises what is wrong with it."""
+        encoded, start = self._encoder.encode_pair(context, continuation)
+        request = self._inputs.scoring(request_id, self._inputs.next_number(), encoded, start)
+        self._prepared.append(_Prepared(request_id, encoded.text, request, None))
+
+    def raise_first_error(self) -> None:
+        """For strict calls: raise the first request's error, with its place, before any work."""
+        for index, item in enumerate(self._prepared):
+            if item.error is not None:
+                message = f"prompt {index}: {item.error}"
+                if isinstance(item.error, RequestError):
+                    raise RequestError(message, code=item.error.code) from item.error
+                raise type(item.error)(message) from item.error
+
+    def finished(self) -> Generator[tuple[int, RequestOutput], None, None]:
+        """Submit everything and yield (place in the call, output) as requests end."""
+        places = {item.request_id: index for index, item in enumerate(self._prepared)}
+        try:
+            self._submit()
+            for _ in range(len(self._prepared)):
+                while not self._mailbox.finished:
+                    self._loop.advance(self._mailbox)
+                output = self._mailbox.finished.popleft()
+                yield places[output.request_id], output
+        finally:
+            self._loop.discard(places)
+
+    def deltas(self) -> Generator[RequestDelta, None, None]:
+        """Submit everything and yield what each step adds, until every request has ended."""
+        num_running = len(self._prepared)
+        try:
+            self._submit()
+            while num_running:
+                while not self._mailbox.deltas:
+                    self._mailbox.finished.clear()
+                    self._loop.advance(self._mailbox)
+                delta = self._mailbox.deltas.popleft()
+                num_running -= delta.finish_reason is not None
+                yield delta
+        finally:
+            self._loop.discard([item.request_id for item in self._prepared])
+
+    def scores(self, request_id: str) -> PromptScores | None:
+        """Prompt log-probabilities of an ended request."""
+        return self._mailbox.scores.get(request_id)
+
+    def _submit(self) -> None:
+        for index, item in enumerate(self._prepared):
+            error = item.error
+            if item.request is not None:
+                try:
+                    self._loop.add(item.request, item.text, index, self._mailbox)
+                except DeepInferError as refused:
+                    error = refused
+            if error is not None:
+                self._refuse(index, item, error)
+
+    def _refuse(self, index: int, item: _Prepared, error: DeepInferError) -> None:
+        """Answer a request that never runs."""
+        ids = None if item.request is None else item.request.prompt_token_ids.tolist()
+        self._mailbox.finished.append(RequestOutput.failed(item.request_id, error, item.text, ids))
+        if self._mailbox.streaming:
+            failure = RequestFailure.from_exception(error)
+            self._mailbox.deltas.append(
+                RequestDelta(item.request_id, index, 0, "", [], finish_reason="error", error=failure)
+            )

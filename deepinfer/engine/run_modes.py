@@ -1,0 +1,20 @@
+"""The modes in force, as every output's metrics tell them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RunModes:
+    """Filled from the resolved engine config.
+
+    Attributes:
+        batch_invariant: whether results are independent of the batch.
+        numerics: "official", "fp32-quant" or "fp32".
+        backend: "reference", "cpu" or "cuda".
+    """
+
+    batch_invariant: bool
+    numerics: str
+    backend: str

@@ -1,0 +1,102 @@
+"""Puts an engine together: files, tokenizer, worker, scheduler and the processors around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deepinfer._C import Scheduler, SchedulerConfig
+from deepinfer.config.engine_config import EngineConfig
+from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.engine.generation_defaults import GenerationDefaults
+from deepinfer.engine.input_processor import InputProcessor
+from deepinfer.engine.llm_engine import LLMEngine
+from deepinfer.engine.model_path import resolve_model_path
+from deepinfer.engine.output_processor import OutputProcessor
+from deepinfer.engine.prompt_encoder import PromptEncoder
+from deepinfer.engine.request_limits import RequestLimits
+from deepinfer.engine.run_modes import RunModes
+from deepinfer.engine.sync_loop import SyncLoop
+from deepinfer.ops.select import select_backend
+from deepinfer.sampling_params import SamplingParams
+from deepinfer.text.tokenizer import Tokenizer
+from deepinfer.worker.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRuntime:
+    """The parts that `LLM` works with. Made by `build`.
+
+    Attributes:
+        config: resolved options.
+        tokenizer: of the checkpoint.
+        default_params: used where a call gives no sampling parameters.
+        engine: the core.
+        loop: drives it.
+        encoder, inputs: prompt forms and request validation.
+        worker: owner of the model; here for the research hooks.
+    """
+
+    config: EngineConfig
+    tokenizer: Tokenizer
+    default_params: SamplingParams
+    engine: LLMEngine
+    loop: SyncLoop
+    encoder: PromptEncoder
+    inputs: InputProcessor
+    worker: Worker
+
+    @classmethod
+    def build(cls, config: EngineConfig, log_interval: int = 0) -> EngineRuntime:
+        """Load a model and build the engine around it.
+
+        Args:
+            config: options as given.
+            log_interval: steps between log lines about the engine's load; <= 0 for none.
+
+        Raises ConfigError, CheckpointError or UnsupportedFeatureError before any request is taken.
+        """
+        directory = resolve_model_path(config.model, config.revision)
+        model_config = DeepSeekV41Config.from_path(directory)
+        tokenizer = Tokenizer.from_path(directory if config.tokenizer is None else resolve_model_path(config.tokenizer))
+        defaults = GenerationDefaults.read(directory, use_params=config.generation_config == "auto")
+        backend = select_backend(config.backend, config.device)
+        config = config.resolve(model_config, backend.name)
+        eos_token_ids = tuple(dict.fromkeys((*model_config.eos_token_ids, *defaults.eos_token_ids)))
+        num_valid_ids = min(tokenizer.size, model_config.vocab_size)
+        worker = Worker(config, model_config, directory, backend, num_valid_ids, eos_token_ids)
+        scheduler = Scheduler(_scheduler_config(config, model_config, worker))
+        modes = RunModes(bool(config.batch_invariant), config.numerics.value, backend.name)
+        engine = LLMEngine(worker, scheduler, OutputProcessor(tokenizer, eos_token_ids, modes, scheduler), log_interval)
+        return cls(
+            config=config,
+            tokenizer=tokenizer,
+            default_params=defaults.params,
+            engine=engine,
+            loop=SyncLoop(engine),
+            encoder=PromptEncoder(tokenizer, num_valid_ids, model_config.image_token_id),
+            inputs=InputProcessor(tokenizer, eos_token_ids, num_valid_ids, _limits(config, scheduler), config.seed),
+            worker=worker,
+        )
+
+
+def _scheduler_config(config: EngineConfig, model_config: DeepSeekV41Config, worker: Worker) -> SchedulerConfig:
+    options, memory = config.scheduler, worker.memory_plan
+    assert options.max_num_batched_tokens and options.max_prefill_chunk and options.max_model_len, "not resolved"
+    return SchedulerConfig(
+        num_blocks=memory.num_blocks,
+        block_size=memory.block_size,
+        num_state_slots=memory.num_slots,
+        max_num_seqs=options.max_num_seqs,
+        max_num_batched_tokens=options.max_num_batched_tokens,
+        max_prefill_chunk=options.max_prefill_chunk,
+        max_model_len=options.max_model_len,
+        num_lookback=model_config.engram_max_ngram_size - 1 if model_config.has_engram else 0,
+        enable_chunked_prefill=options.enable_chunked_prefill,
+    )
+
+
+def _limits(config: EngineConfig, scheduler: Scheduler) -> RequestLimits:
+    options = config.scheduler
+    assert options.max_model_len is not None, "not resolved"
+    max_prompt_len = None if options.enable_chunked_prefill else options.max_num_batched_tokens
+    return RequestLimits(options.max_model_len, scheduler.capacity_tokens, max_prompt_len)

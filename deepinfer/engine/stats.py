@@ -1,0 +1,51 @@
+"""What an engine has done so far, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """Totals since the engine was built, and its present load.
+
+    Attributes:
+        num_requests: requests that entered the engine.
+        num_finished, num_failed, num_aborted: how they ended.
+        num_waiting, num_running: sequences now.
+        num_blocks, num_free_blocks: cache blocks.
+        num_state_slots, num_free_state_slots: state slots.
+        num_steps, num_prefill_steps, num_decode_steps: executed steps.
+        num_prefill_tokens, num_decode_tokens: rows computed in them.
+        num_recomputed_tokens: prefill rows computed again after a preemption.
+        num_generated_tokens: tokens handed out.
+        num_preemptions: times a sequence lost its cache.
+        step_seconds: time inside steps.
+        execute_seconds: the worker's part of it.
+    """
+
+    num_requests: int
+    num_finished: int
+    num_failed: int
+    num_aborted: int
+    num_waiting: int
+    num_running: int
+    num_blocks: int
+    num_free_blocks: int
+    num_state_slots: int
+    num_free_state_slots: int
+    num_steps: int
+    num_prefill_steps: int
+    num_decode_steps: int
+    num_prefill_tokens: int
+    num_decode_tokens: int
+    num_recomputed_tokens: int
+    num_generated_tokens: int
+    num_preemptions: int
+    step_seconds: float
+    execute_seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe."""
+        return asdict(self)

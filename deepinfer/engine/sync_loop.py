@@ -1,0 +1,83 @@
+"""Drives the engine step after step and hands every output to the call it belongs to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from deepinfer.core.engine_request import EngineRequest
+from deepinfer.engine.deferred_interrupt import DeferredInterrupt
+from deepinfer.engine.llm_engine import LLMEngine
+from deepinfer.engine.mailbox import Mailbox
+from deepinfer.engine.step_outputs import StepOutputs
+from deepinfer.errors import RequestError
+
+
+class SyncLoop:
+    """Several calls may be open at once (streams, threads): whoever waits drives the engine for all.
+
+    Steps and additions hold one lock; Ctrl-C is deferred while it is held.
+    """
+
+    def __init__(self, engine: LLMEngine) -> None:
+        self._engine = engine
+        self._lock = threading.RLock()
+        self._stepping = False
+        self._mailboxes: dict[str, Mailbox] = {}
+
+    def add(self, request: EngineRequest, prompt: str | None, prompt_index: int, mailbox: Mailbox) -> None:
+        """Queue a request whose outputs go to `mailbox`. Raises RequestError when it can never run."""
+        with self._lock, DeferredInterrupt():
+            if request.request_id in self._mailboxes:
+                raise RequestError(f"request id {request.request_id!r} is in use", code="duplicate_request_id")
+            self._engine.add_request(request, prompt, prompt_index=prompt_index, streaming=mailbox.streaming)
+            self._mailboxes[request.request_id] = mailbox
+
+    def is_unfinished(self, request_id: str) -> bool:
+        """Whether the id is in use."""
+        return request_id in self._mailboxes
+
+    def advance(self, mailbox: Mailbox) -> None:
+        """Run one step, unless the mailbox got something meanwhile (another thread may have driven)."""
+        with self._lock, DeferredInterrupt():
+            if mailbox.has_mail:
+                return
+            self._stepping = True
+            try:
+                self._deliver(self._engine.step())
+            finally:
+                self._stepping = False
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        """End requests early; from any thread, idempotent. Takes effect at once, or after the step that is running."""
+        for request_id in request_ids:
+            self._engine.abort_request(request_id)
+        if self._lock.acquire(blocking=False):
+            try:
+                if not self._stepping:  # an abandoned stream may be collected in the middle of a step
+                    self._deliver(self._engine.flush())
+            finally:
+                self._lock.release()
+
+    def discard(self, request_ids: Iterable[str]) -> None:
+        """End what is left of a call that nobody waits for any more."""
+        left = [request_id for request_id in request_ids if self._mailboxes.pop(request_id, None) is not None]
+        if left:
+            self.abort(left)
+
+    def close(self) -> None:
+        """Close the engine behind a step that may still run; what was unfinished is lost."""
+        with self._lock:
+            self._mailboxes.clear()
+            self._engine.close()
+
+    def _deliver(self, outputs: StepOutputs) -> None:
+        for delta in outputs.deltas:
+            mailbox = self._mailboxes.get(delta.request_id)
+            if mailbox is not None:
+                mailbox.deltas.append(delta)
+        for output in outputs.finished:
+            mailbox = self._mailboxes.pop(output.request_id, None)
+            if mailbox is not None:
+                mailbox.finished.append(output)
+                mailbox.scores[output.request_id] = outputs.scores.get(output.request_id)

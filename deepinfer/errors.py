@@ -1,0 +1,35 @@
+"""Errors a user can meet: each names the offending value and what to do about it."""
+
+from __future__ import annotations
+
+
+class DeepInferError(Exception):
+    """Base of every error that a user's input, file or setting can cause."""
+
+
+class ConfigError(DeepInferError, ValueError):
+    """A model config or an engine setting is wrong; the message names the field, its value and the expectation."""
+
+
+class CheckpointError(DeepInferError):
+    """A checkpoint is unreadable or inconsistent; the message names the file and the tensor."""
+
+
+class RequestError(DeepInferError, ValueError):
+    """One request is wrong; only that request fails.
+
+    Attributes:
+        code: stable short name of the mistake, e.g. ``"empty_prompt"``.
+    """
+
+    def __init__(self, message: str, *, code: str = "invalid_request") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UnsupportedFeatureError(DeepInferError, NotImplementedError):
+    """A documented feature that this version does not have yet; the message names it."""
+
+
+class EngineClosedError(DeepInferError, RuntimeError):
+    """The engine was used after ``close()``."""

@@ -1,0 +1,294 @@
+"""The public class LLM: load a model once, then generate, score, stream and look inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from os import PathLike
+from types import TracebackType
+from typing import Any
+
+from deepinfer.config.engine_config import EngineConfig
+from deepinfer.config.numerics import Numerics
+from deepinfer.engine.engine_options import engine_config
+from deepinfer.engine.progress import Progress
+from deepinfer.engine.prompt_encoder import split_prompts
+from deepinfer.engine.request_batch import RequestBatch
+from deepinfer.engine.request_ids import RequestIds
+from deepinfer.engine.runtime import EngineRuntime
+from deepinfer.engine.stats import EngineStats
+from deepinfer.engine.tap import Tap
+from deepinfer.envs import read_environment
+from deepinfer.errors import EngineClosedError, RequestError, UnsupportedFeatureError
+from deepinfer.outputs import RequestDelta, RequestOutput
+from deepinfer.sampling_params import SamplingParams
+from deepinfer.text.tokenizer import Tokenizer
+
+Params = SamplingParams | Mapping[str, Any] | Sequence[SamplingParams | Mapping[str, Any]] | None
+UseTqdm = bool | Callable[..., Any]
+
+
+class LLM:
+    """A loaded model with its engine. Use it as a context manager, or call `close`.
+
+    Args:
+        model: checkpoint directory or hub id; None loads the bundled mini checkpoint.
+        tokenizer: directory of another tokenizer; None: the model's.
+        revision: hub revision of the model.
+        device: "auto", "cpu", "cuda" or "cuda:<index>".
+        backend: "auto", "reference", "cpu" or "cuda".
+        max_model_len: prompt and output tokens of a sequence; None: the model's own limit.
+        max_num_seqs: sequences that run at once.
+        max_num_batched_tokens: tokens computed in a step; None: chosen by backend.
+        max_prefill_chunk: prompt tokens of one sequence in a step; None: the token budget.
+        gpu_memory_utilization: share of a GPU's memory used in all.
+        kv_cache_bytes: bytes of the paged caches; None: sized from the memory.
+        kv_cache_dtype: "auto", "fp4", "fp8" or "float32".
+        block_size: tokens per cache block.
+        seed: engine seed; unseeded requests derive theirs from it and their running number.
+        generation_config: "auto": the checkpoint's file gives default sampling parameters; "none": it does not.
+        load_format: "auto", or "dummy" for random weights.
+        numerics: "official", "fp32-quant" or "fp32".
+        enforce_eager: no captured graphs; None: the environment's default, else False.
+        batch_invariant: a result does not depend on its neighbours; None: the backend's default.
+        speculative, yoco, *_parallel_size: not built yet; neutral values only.
+        enable_chunked_prefill: whether long prompts are computed in pieces.
+
+    Raises:
+        TypeError: an unknown option, with the nearest known one.
+        ConfigError, CheckpointError, UnsupportedFeatureError: what is wrong and how to mend it.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | None = None,
+        *,
+        tokenizer: str | PathLike[str] | None = None,
+        revision: str | None = None,
+        device: str = "auto",
+        backend: str = "auto",
+        max_model_len: int | None = None,
+        max_num_seqs: int = 256,
+        max_num_batched_tokens: int | None = None,
+        max_prefill_chunk: int | None = None,
+        gpu_memory_utilization: float = 0.9,
+        kv_cache_bytes: int | None = None,
+        kv_cache_dtype: str = "auto",
+        block_size: int = 128,
+        seed: int = 0,
+        generation_config: str = "auto",
+        load_format: str = "auto",
+        numerics: str | Numerics = "official",
+        enforce_eager: bool | None = None,
+        batch_invariant: bool | None = None,
+        speculative: str | Mapping[str, Any] | None = None,
+        yoco: str | Mapping[str, Any] | None = None,
+        enable_chunked_prefill: bool = True,
+        data_parallel_size: int = 1,
+        context_parallel_size: int = 1,
+        expert_parallel_size: int = 1,
+        **others: Any,
+    ) -> None:
+        options = {name: value for name, value in locals().items() if name not in ("self", "others")}
+        environment = read_environment()
+        config = engine_config(options, others, environment)
+        self._runtime = EngineRuntime.build(config, environment.settings.get("logging_interval_step", 0))
+        self._request_ids = RequestIds(self._runtime.loop.is_unfinished)
+        self._closed = False
+
+    def generate(
+        self,
+        prompts: Any = None,
+        sampling_params: Params = None,
+        *,
+        prompt_token_ids: Any = None,
+        request_ids: Sequence[str] | None = None,
+        use_tqdm: UseTqdm = True,
+        strict: bool = False,
+    ) -> list[RequestOutput]:
+        """Complete prompts.
+
+        Args:
+            prompts: a prompt or a list of prompts; a prompt is a text, a list of ids, {"prompt": text} or
+                {"prompt_token_ids": ids}. Texts get BOS unless they have it; ids are taken as they are.
+            sampling_params: one for all, or one per prompt; None: the checkpoint's defaults.
+            prompt_token_ids: ids per prompt, as older scripts pass them.
+            request_ids: own ids, unique among unfinished requests; None: running numbers.
+            use_tqdm: progress bar on standard error, or a callable that makes one.
+            strict: raise the first wrong request's error before any work, instead of answering with it.
+
+        Returns:
+            One output per prompt, in prompt order. A wrong request has `error` set and harms no other.
+        """
+        batch, num_prompts = self._batch(split_prompts(prompts, prompt_token_ids), sampling_params, request_ids)
+        if strict:
+            batch.raise_first_error()
+        return _in_order(batch, num_prompts, use_tqdm)
+
+    def generate_iter(
+        self, prompts: Any, sampling_params: Params = None, *, request_ids: Sequence[str] | None = None
+    ) -> Iterator[RequestOutput]:
+        """Like `generate`, but yields each output when it is finished. Leaving the iterator aborts the rest."""
+        batch, _ = self._batch(split_prompts(prompts), sampling_params, request_ids)
+        return (output for _, output in batch.finished())
+
+    def stream(
+        self, prompts: Any, sampling_params: Params = None, *, request_ids: Sequence[str] | None = None
+    ) -> Iterator[RequestDelta]:
+        """Yields what each step adds to each completion; the last delta of one has a finish_reason.
+
+        Leaving the iterator aborts the rest.
+        """
+        batch, _ = self._batch(split_prompts(prompts), sampling_params, request_ids, streaming=True)
+        return batch.deltas()
+
+    def score(
+        self, prompts: Any, continuations: Any, *, use_tqdm: UseTqdm = False
+    ) -> list[tuple[float, bool, list[float]]]:
+        """Judge given continuations without generating.
+
+        Args:
+            prompts, continuations: lists of equal length, texts or ids. Two texts are split into ids as
+                lm-evaluation-harness does.
+
+        Returns:
+            Per pair: the sum of the continuation's log-probabilities (natural, raw), whether greedy decoding would
+            have chosen each of its tokens, and the log-probability of each. Raises RequestError for a wrong pair.
+        """
+        self._require_open()
+        contexts, targets = split_prompts(prompts), split_prompts(continuations)
+        if len(contexts) != len(targets):
+            raise RequestError(f"{len(contexts)} prompts but {len(targets)} continuations", code="length_mismatch")
+        ids = self._request_ids.take(len(contexts), None)
+        batch = self._new_batch()
+        for request_id, context, target in zip(ids, contexts, targets, strict=True):
+            batch.add_scoring(request_id, context, target)
+        outputs = _in_order(batch, len(ids), use_tqdm)
+        return [_judged(batch, output) for output in outputs]
+
+    def chat(self, messages: Any, params: Params = None, **options: Any) -> list[RequestOutput]:
+        """Not built yet: raises UnsupportedFeatureError."""
+        raise UnsupportedFeatureError("chat() is not built yet: render the messages yourself and call generate()")
+
+    def abort(self, request_id: str) -> None:
+        """End a request early, from any thread; its output says finish_reason "abort". Unknown ids are ignored."""
+        self._require_open()
+        self._runtime.loop.abort([request_id])
+
+    def get_tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+        return self._runtime.tokenizer
+
+    @property
+    def config(self) -> EngineConfig:
+        """The options in force, every "auto" resolved."""
+        return self._runtime.config
+
+    @property
+    def default_params(self) -> SamplingParams:
+        """What `sampling_params=None` means for this model."""
+        return self._runtime.default_params
+
+    def stats(self) -> EngineStats:
+        """Totals since the engine was built, and its present load."""
+        self._require_open()
+        return self._runtime.engine.stats()
+
+    @contextmanager
+    def capture(self, *patterns: str) -> Generator[Tap, None, None]:
+        """Record named tensors of the requests that run inside, e.g. ``capture("layers.*.ffn.experts")``.
+
+        Costs nothing when unused. Yields a `Tap`, which stays readable afterwards.
+        """
+        self._require_open()
+        if not patterns:
+            raise TypeError("capture() needs at least one name or pattern, for example 'layers.*.ffn.experts'")
+        tap = Tap(self._runtime.worker.current_rows, self._runtime.engine.request_id_of)
+        probe = self._runtime.worker.probe
+        probe.attach(patterns, tap)
+        try:
+            yield tap
+        finally:
+            probe.detach(tap)
+
+    @contextmanager
+    def replace(self, point: str, function: Callable[..., Any]) -> Generator[None, None, None]:
+        """Inside, call ``function(original, *args)`` wherever the component `point` would be called."""
+        self._require_open()
+        probe = self._runtime.worker.probe
+        probe.replace(point, function)
+        try:
+            yield
+        finally:
+            probe.restore(point)
+
+    def close(self) -> None:
+        """Give model and caches back; idempotent. Later use raises EngineClosedError."""
+        if not self._closed:
+            self._closed = True
+            self._runtime.loop.close()
+
+    def __enter__(self) -> LLM:
+        self._require_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise EngineClosedError("this LLM is closed; build a new one")
+
+    def _new_batch(self, *, streaming: bool = False) -> RequestBatch:
+        runtime = self._runtime
+        return RequestBatch(runtime.loop, runtime.inputs, runtime.encoder, streaming=streaming)
+
+    def _batch(
+        self, prompts: list[Any], params: Params, request_ids: Sequence[str] | None, *, streaming: bool = False
+    ) -> tuple[RequestBatch, int]:
+        """The prepared requests of a call, and their number."""
+        self._require_open()
+        per_prompt = self._params(params, len(prompts))
+        ids = self._request_ids.take(len(prompts), request_ids)
+        batch = self._new_batch(streaming=streaming)
+        for request_id, prompt, item in zip(ids, prompts, per_prompt, strict=True):
+            batch.add_generation(request_id, prompt, item)
+        return batch, len(prompts)
+
+    def _params(self, params: Params, num_prompts: int) -> list[SamplingParams]:
+        if params is None:
+            return [self._runtime.default_params] * num_prompts
+        if isinstance(params, (SamplingParams, Mapping)):
+            return [_one_params(params)] * num_prompts
+        if len(params) != num_prompts:
+            message = f"{num_prompts} prompts but {len(params)} sampling_params: give one for all, or one per prompt"
+            raise RequestError(message, code="length_mismatch")
+        return [self._runtime.default_params if item is None else _one_params(item) for item in params]
+
+
+def _one_params(params: Any) -> SamplingParams:
+    if isinstance(params, Mapping):
+        return SamplingParams(**params)
+    if not isinstance(params, SamplingParams):
+        message = f"sampling_params holds a {type(params).__name__}; expected SamplingParams"
+        raise RequestError(message, code="invalid_sampling_params")
+    return params
+
+
+def _in_order(batch: RequestBatch, num_prompts: int, use_tqdm: UseTqdm) -> list[RequestOutput]:
+    outputs: dict[int, RequestOutput] = {}
+    with Progress(use_tqdm, num_prompts, "Processed prompts") as progress, closing(batch.finished()) as ended:
+        for place, output in ended:
+            outputs[place] = output
+            progress.advance()
+    return [outputs[place] for place in range(num_prompts)]
+
+
+def _judged(batch: RequestBatch, output: RequestOutput) -> tuple[float, bool, list[float]]:
+    scores = batch.scores(output.request_id)
+    if output.error is not None or scores is None or not scores.is_complete:
+        reason = output.error or f"it ended early ({output.outputs[0].finish_reason})"
+        raise RequestError(f"scoring request {output.request_id!r} failed: {reason}", code="scoring_failed")
+    return float(scores.logprobs.sum(dtype="float64")), bool(scores.greedy.all()), scores.logprobs.tolist()

@@ -1,0 +1,78 @@
+"""Where compressed entries of a step's sequences live in the paged caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from deepinfer.core.cache_tensors import VectorCache
+from deepinfer.core.step_batch import StepBatch
+
+
+@dataclass(frozen=True, slots=True)
+class EntryMap:
+    """Paging of one compression ratio in one step. Tensors int64 on the model's device.
+
+    Attributes:
+        ratio: tokens per entry.
+        entries_per_block: block_size // ratio.
+        block_tables: [S, max_blocks].
+        row_seq: [T] sequence of each row.
+        num_visible: [T] complete groups at each row: floor((p + 1) / ratio).
+        max_visible: python int, largest num_visible of the step.
+        new_rows: [n] rows that complete a group.
+        new_entries: [n] number of the entry that each of them completes.
+    """
+
+    ratio: int
+    entries_per_block: int
+    block_tables: torch.Tensor
+    row_seq: torch.Tensor
+    num_visible: torch.Tensor
+    max_visible: int
+    new_rows: torch.Tensor
+    new_entries: torch.Tensor
+
+    @classmethod
+    def build(cls, batch: StepBatch, ratio: int, block_size: int) -> EntryMap:
+        """Same map for every layer of this ratio."""
+        visible = (batch.positions + 1) // ratio
+        rows = torch.nonzero((batch.positions + 1) % ratio == 0).squeeze(1)
+        ends = [start + length for start, length in zip(batch.starts, batch.seq_lens_q, strict=True)]
+        return cls(
+            ratio=ratio,
+            entries_per_block=block_size // ratio,
+            block_tables=batch.block_tables,
+            row_seq=batch.row_seq,
+            num_visible=visible,
+            max_visible=max(ends, default=0) // ratio,
+            new_rows=rows,
+            new_entries=batch.positions[rows] // ratio,
+        )
+
+    def store(self, cache: VectorCache, encoded: torch.Tensor) -> None:
+        """Write the entries that this step completes, uint8 [n, bytes] in the order of `new_rows`."""
+        block, offset = self._locate(self.row_seq[self.new_rows], self.new_entries)
+        cache.data[block, offset] = encoded
+
+    def gather_rows(self, cache: VectorCache, picks: torch.Tensor, rows: slice) -> torch.Tensor:
+        """Bytes of picked entries, uint8 [n, K, bytes], for picks int64 [n, K] of the rows in `rows`; -1 reads entry 0."""
+        seq = self.row_seq[rows, None].expand_as(picks)
+        block, offset = self._locate(seq, picks.clamp(min=0))
+        return cache.data[block.clamp(min=0), offset]
+
+    def gather_all(self, cache: VectorCache) -> torch.Tensor:
+        """Bytes of the first `max_visible` entries of every sequence, uint8 [S, max_visible, bytes].
+
+        Entries behind a sequence's own end are whatever block 0 holds; callers mask them by `num_visible`.
+        """
+        num_seqs = self.block_tables.shape[0]
+        entries = torch.arange(self.max_visible, device=self.block_tables.device).expand(num_seqs, -1)
+        seq = torch.arange(num_seqs, device=self.block_tables.device)[:, None].expand_as(entries)
+        block, offset = self._locate(seq, entries)
+        return cache.data[block.clamp(min=0), offset]
+
+    def _locate(self, seq: torch.Tensor, entry: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        block = self.block_tables[seq, entry // self.entries_per_block]
+        return block, entry % self.entries_per_block

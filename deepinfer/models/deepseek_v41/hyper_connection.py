@@ -1,0 +1,60 @@
+"""Manifold-constrained hyper-connections: how a sublayer reads and writes the residual streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from deepinfer.models.deepseek_v41.runtime import ModelRuntime
+from deepinfer.models.deepseek_v41.weight_reader import WeightReader
+
+
+@dataclass(frozen=True, slots=True)
+class Mixing:
+    """Weights that one sublayer made from the streams before it ran (float32).
+
+    Attributes:
+        pre: [T, S] read weights of the *next* sublayer.
+        post: [T, S] write weights of this sublayer's output.
+        comb: [T, S, S] stream mixing of this sublayer's write; the first stream index is summed over.
+    """
+
+    pre: torch.Tensor
+    post: torch.Tensor
+    comb: torch.Tensor
+
+
+class HyperConnection:
+    """Mixing projection of one sublayer and the norm of what it reads (spec/model.md 3)."""
+
+    def __init__(self, runtime: ModelRuntime, weights: WeightReader, sublayer: str) -> None:
+        self._runtime = runtime
+        self.fn = weights.plain(f"hc_{sublayer}_fn")
+        self.base = weights.plain(f"hc_{sublayer}_base")
+        self.scale = weights.plain(f"hc_{sublayer}_scale")
+        self.norm_weight = weights.plain(f"{sublayer}_norm.weight")
+
+    def mix(self, streams: torch.Tensor) -> Mixing:
+        """Mixing weights from streams [T, S, D]."""
+        config = self._runtime.config
+        return Mixing(
+            *self._runtime.ops.hc_mix(
+                streams,
+                self.fn,
+                self.base,
+                self.scale,
+                sinkhorn_iters=config.hc_sinkhorn_iters,
+                eps=config.hc_eps,
+                norm_eps=config.rms_norm_eps,
+            )
+        )
+
+    def read(self, streams: torch.Tensor, pre: torch.Tensor) -> torch.Tensor:
+        """Normed input [T, D] of the sublayer; `pre` [T, S] comes from the preceding sublayer."""
+        ops, act = self._runtime.ops, self._runtime.act_dtype
+        return ops.rms_norm(ops.hc_read(streams, pre, act), self.norm_weight, self._runtime.config.rms_norm_eps, act)
+
+    def write(self, streams: torch.Tensor, out: torch.Tensor, mixing: Mixing) -> torch.Tensor:
+        """New streams [T, S, D] after the sublayer's output [T, D]."""
+        return self._runtime.ops.hc_write(streams, out, mixing.post, mixing.comb)

@@ -1,0 +1,67 @@
+"""One transformer layer: Engram if it has one, attention, MoE, each behind hyper-connections."""
+
+from __future__ import annotations
+
+import torch
+
+from deepinfer.config.layer_plan import LayerPlan
+from deepinfer.models.deepseek_v41.attention import Attention
+from deepinfer.models.deepseek_v41.engram import Engram
+from deepinfer.models.deepseek_v41.hyper_connection import HyperConnection
+from deepinfer.models.deepseek_v41.moe import MoE
+from deepinfer.models.deepseek_v41.rope import RopeTables
+from deepinfer.models.deepseek_v41.runtime import ModelRuntime
+from deepinfer.models.deepseek_v41.step_context import StepContext
+from deepinfer.models.deepseek_v41.weight_reader import WeightReader
+
+
+class Layer:
+    """Layer `plan.layer_id` of the target model (order of operations: spec/model.md 3)."""
+
+    def __init__(
+        self,
+        runtime: ModelRuntime,
+        weights: WeightReader,
+        plan: LayerPlan,
+        ropes: RopeTables,
+        compressed_vocab: torch.Tensor | None,
+    ) -> None:
+        config = runtime.config
+        self.name = f"layers.{plan.layer_id}"
+        self.attn_hc = HyperConnection(runtime, weights, "attn")
+        self.attention = Attention(runtime, weights.under("attn"), plan, ropes)
+        self.ffn_hc = HyperConnection(runtime, weights, "ffn")
+        self.moe = MoE(
+            runtime, weights.under("ffn"), config.n_routed_experts, config.num_experts_per_tok, f"{self.name}.ffn"
+        )
+        self.engram: Engram | None = None
+        if plan.engram_index is not None:
+            assert compressed_vocab is not None
+            self.engram = Engram(runtime, weights.under("engram"), plan.layer_id, compressed_vocab)
+
+    def __call__(
+        self, streams: torch.Tensor, pre: torch.Tensor, ctx: StepContext
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(streams [T, S, D], pre [T, S]) -> the same after this layer."""
+        probe = ctx.probe
+        if self.engram is not None:
+            streams = probe.call(f"{self.name}.engram", self.engram, streams, ctx)
+
+        mixing = self.attn_hc.mix(streams)
+        x = self.attn_hc.read(streams, pre)
+        probe.record(f"{self.name}.attn.in", x)
+        out = probe.call(f"{self.name}.attn", self.attention, x, ctx)
+        probe.record(f"{self.name}.attn.out", out)
+        streams = self.attn_hc.write(streams, out, mixing)
+        pre = mixing.pre
+
+        mixing = self.ffn_hc.mix(streams)
+        x = self.ffn_hc.read(streams, pre)
+        probe.record(f"{self.name}.ffn.in", x)
+        out = probe.call(f"{self.name}.ffn", self.moe, x, ctx)
+        probe.record(f"{self.name}.ffn.out", out)
+        streams = self.ffn_hc.write(streams, out, mixing)
+        if probe.active:
+            probe.record(f"{self.name}.streams", streams)
+            probe.record(f"{self.name}.norm", streams.float().square().mean(dim=(1, 2)).sqrt())
+        return streams, mixing.pre

@@ -1,0 +1,88 @@
+"""The whole DeepSeek-V4.1 target model, top-down."""
+
+from __future__ import annotations
+
+import torch
+
+from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.probe import Probe
+from deepinfer.core.step_batch import StepBatch
+from deepinfer.core.tensor_source import TensorSource
+from deepinfer.models.deepseek_v41.entry_map import EntryMap
+from deepinfer.models.deepseek_v41.head import Head
+from deepinfer.models.deepseek_v41.layer import Layer
+from deepinfer.models.deepseek_v41.rope import RopeTables
+from deepinfer.models.deepseek_v41.runtime import ModelRuntime
+from deepinfer.models.deepseek_v41.step_context import StepContext
+from deepinfer.models.deepseek_v41.weight_reader import WeightReader
+from deepinfer.models.deepseek_v41.window_map import WindowMap
+
+
+class DeepSeekV41Model:
+    """Embedding, layers and head. Holds weights, never request state: caches and step geometry come in by argument.
+
+    Args:
+        runtime: config, ops, numerics.
+        source: checkpoint tensors by name, already validated.
+        device: where weights go and the forward pass runs.
+        compressed_vocab: int64 [vocab_size] Engram token map; None without Engram layers.
+    """
+
+    def __init__(
+        self,
+        runtime: ModelRuntime,
+        source: TensorSource,
+        device: torch.device,
+        compressed_vocab: torch.Tensor | None,
+    ) -> None:
+        weights = WeightReader(source, device)
+        ropes = RopeTables.build(runtime, device)
+        vocab = None if compressed_vocab is None else compressed_vocab.to(device)
+        self._runtime = runtime
+        self.embedding = weights.plain("embed.weight")
+        self.layers = [
+            Layer(runtime, weights.under(f"layers.{plan.layer_id}"), plan, ropes, vocab)
+            for plan in runtime.config.layer_plans
+        ]
+        self.head = Head(runtime, weights, self.embedding)
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the output matrix."""
+        return self._runtime.config.vocab_size
+
+    @torch.inference_mode()
+    def forward(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> torch.Tensor:
+        """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`."""
+        ctx = self._context(batch, caches, probe)
+        streams, pre = self._embed(batch.token_ids)
+        for layer in self.layers:
+            streams, pre = layer(streams, pre, ctx)
+        hidden = self.head.hidden(streams[batch.logit_rows], pre[batch.logit_rows])
+        probe.record("final.hidden", hidden, batch.logit_rows)
+        return hidden
+
+    @torch.inference_mode()
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """float32 [L, vocab] from hidden [L, D]."""
+        return self.head.logits(hidden)
+
+    def _embed(self, token_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """All streams start as the embedding; the first read takes stream 0."""
+        num_streams = self._runtime.config.hc_mult
+        hidden = self.embedding[token_ids].to(self._runtime.act_dtype)
+        streams = hidden[:, None, :].expand(-1, num_streams, -1).contiguous()
+        pre = torch.zeros((hidden.shape[0], num_streams), dtype=torch.float32, device=hidden.device)
+        pre[:, 0] = 1.0
+        return streams, pre
+
+    def _context(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
+        config = self._runtime.config
+        ratios = {plan.ratio for plan in config.layer_plans if plan.ratio}
+        return StepContext(
+            batch=batch,
+            caches=caches,
+            probe=probe,
+            window=WindowMap.build(batch, config.sliding_window),
+            entries={ratio: EntryMap.build(batch, ratio, caches.block_size) for ratio in ratios},
+        )

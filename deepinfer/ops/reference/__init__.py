@@ -1,0 +1,77 @@
+"""The reference backend: every op in plain torch; the specification and the oracle of the others."""
+
+from deepinfer.core.ngram_hash import NgramHash
+from deepinfer.core.route_result import RouteResult
+from deepinfer.ops.reference.apply_rope import apply_rope
+from deepinfer.ops.reference.compress_pairs import compress_pairs
+from deepinfer.ops.reference.decode_vectors import decode_vectors
+from deepinfer.ops.reference.dequantize_fp4_group16 import dequantize_fp4_group16
+from deepinfer.ops.reference.dequantize_fp4_group32 import dequantize_fp4_group32
+from deepinfer.ops.reference.dequantize_fp8_group32 import dequantize_fp8_group32
+from deepinfer.ops.reference.dequantize_weight import dequantize_weight
+from deepinfer.ops.reference.encode_vectors import encode_vectors
+from deepinfer.ops.reference.engram_gate import engram_gate
+from deepinfer.ops.reference.engram_lookup import engram_lookup
+from deepinfer.ops.reference.expert_mlp import expert_mlp
+from deepinfer.ops.reference.grouped_linear import grouped_linear
+from deepinfer.ops.reference.hc_mix import hc_mix
+from deepinfer.ops.reference.hc_read import hc_read
+from deepinfer.ops.reference.hc_write import hc_write
+from deepinfer.ops.reference.index_scores import index_scores
+from deepinfer.ops.reference.linear import linear
+from deepinfer.ops.reference.matmul import matmul_rows
+from deepinfer.ops.reference.moe import moe
+from deepinfer.ops.reference.ngram_hash import ngram_hash
+from deepinfer.ops.reference.ngram_rows import ngram_rows
+from deepinfer.ops.reference.quantize_fp4_group16 import quantize_fp4_group16
+from deepinfer.ops.reference.quantize_fp4_group32 import quantize_fp4_group32
+from deepinfer.ops.reference.quantize_fp8_group32 import quantize_fp8_group32
+from deepinfer.ops.reference.quantized_linear import quantized_linear
+from deepinfer.ops.reference.restrict_to_blocks import restrict_to_blocks
+from deepinfer.ops.reference.rms_norm import rms_norm
+from deepinfer.ops.reference.rope_table import rope_table
+from deepinfer.ops.reference.round_vectors import round_vectors
+from deepinfer.ops.reference.route import route
+from deepinfer.ops.reference.select_blocks import select_blocks
+from deepinfer.ops.reference.select_topk import select_topk
+from deepinfer.ops.reference.sparse_attention import sparse_attention
+from deepinfer.ops.reference.tree_sum import tree_sum
+
+__all__ = [
+    "NgramHash",
+    "RouteResult",
+    "apply_rope",
+    "compress_pairs",
+    "decode_vectors",
+    "dequantize_fp4_group16",
+    "dequantize_fp4_group32",
+    "dequantize_fp8_group32",
+    "dequantize_weight",
+    "encode_vectors",
+    "engram_gate",
+    "engram_lookup",
+    "expert_mlp",
+    "grouped_linear",
+    "hc_mix",
+    "hc_read",
+    "hc_write",
+    "index_scores",
+    "linear",
+    "matmul_rows",
+    "moe",
+    "ngram_hash",
+    "ngram_rows",
+    "quantize_fp4_group16",
+    "quantize_fp4_group32",
+    "quantize_fp8_group32",
+    "quantized_linear",
+    "restrict_to_blocks",
+    "rms_norm",
+    "rope_table",
+    "round_vectors",
+    "route",
+    "select_blocks",
+    "select_topk",
+    "sparse_attention",
+    "tree_sum",
+]

@@ -1,0 +1,62 @@
+"""Mixture of experts: routed experts and the shared expert."""
+
+from __future__ import annotations
+
+import torch
+
+from deepinfer.core.cache_spec import KVRounding
+from deepinfer.core.quantized_weight import QuantizedWeight
+from deepinfer.ops.reference.expert_layout import ExpertLayout
+from deepinfer.ops.reference.expert_matmul import expert_matmul
+from deepinfer.ops.reference.expert_mlp import expert_mlp
+from deepinfer.ops.reference.gated_hidden import gated_hidden
+from deepinfer.ops.reference.round_vectors import round_vectors
+
+
+def moe(
+    x: torch.Tensor,
+    ids: torch.Tensor,
+    weights: torch.Tensor,
+    w1: QuantizedWeight,
+    w3: QuantizedWeight,
+    w2: QuantizedWeight,
+    shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight],
+    *,
+    limit: float,
+    quantize: bool,
+    act_dtype: torch.dtype,
+) -> torch.Tensor:
+    """Sum of the chosen experts' outputs and the shared expert's (spec/model.md 8).
+
+    Each expert's output is rounded to act_dtype; they are added in float32, rank by rank (best first), then the shared
+    expert; one rounding at the end.
+
+    Args:
+        x: bf16 or float32 [T, D].
+        ids: int64 [T, k] experts, best first.
+        weights: float32 [T, k].
+        w1: gate stack [E, I, D].
+        w3: up stack [E, I, D].
+        w2: down stack [E, D, I].
+        shared: (w1, w3, w2) of the shared expert.
+        limit: swiglu_limit.
+        quantize: whether inputs and hidden vectors pass Q8/32.
+        act_dtype: bf16 or float32.
+
+    Returns:
+        act_dtype [T, D].
+    """
+    num_rows, top_k = ids.shape
+    if num_rows == 0:
+        return x.to(act_dtype)
+    x = round_vectors(x, KVRounding.FP8_GROUP32 if quantize else KVRounding.NONE)
+    layout = ExpertLayout.from_assignments(ids.reshape(-1), w1.codes.shape[0])
+    rows = x.repeat_interleave(top_k, 0)
+    gate, up = expert_matmul(rows, w1, layout), expert_matmul(rows, w3, layout)
+    hidden = gated_hidden(gate, up, weights.reshape(-1), limit=limit, quantize=quantize, act_dtype=act_dtype)
+    routed = expert_matmul(hidden, w2, layout).to(act_dtype).view(num_rows, top_k, -1)
+    total = routed[:, 0].to(torch.float32, copy=True)
+    for rank in range(1, top_k):
+        total.add_(routed[:, rank])
+    total.add_(expert_mlp(x, *shared, None, limit=limit, quantize=quantize, act_dtype=act_dtype))
+    return total.to(act_dtype)

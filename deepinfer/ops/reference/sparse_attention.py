@@ -1,0 +1,84 @@
+"""Attention of every row over its window and its selected entries."""
+
+from __future__ import annotations
+
+import torch
+
+from deepinfer.ops.reference.exact_math import exp
+from deepinfer.ops.reference.matmul_grouped import aligned
+from deepinfer.ops.reference.tree_sum import tree_sum
+
+_CHUNK_ELEMENTS = 1 << 21  # gathered key=value elements at a time, at least one row
+
+
+def sparse_attention(
+    q: torch.Tensor,
+    window_kv: torch.Tensor,
+    window_index: torch.Tensor,
+    entries: torch.Tensor | None,
+    entry_valid: torch.Tensor | None,
+    sink: torch.Tensor,
+    *,
+    scale: float,
+    out_dtype: torch.dtype,
+) -> torch.Tensor:
+    """One softmax over window, entries and a sink logit; keys are also the values (spec/model.md 4.3, 4.4).
+
+    Every row is a product of its own with the shape [H, d] x [d, W] (and K), absent places included, so a row's bits
+    depend on its own operands only. What absent places hold (even NaN) has no effect.
+
+    Args:
+        q: bf16 or float32 [T, H, d].
+        window_kv: float32 [M, d].
+        window_index: int64 [T, W] rows of window_kv, -1 for absent.
+        entries: float32 [T, K, d] or None.
+        entry_valid: bool [T, K]; None when all are.
+        sink: float32 [H] logits, not scaled.
+        scale: factor of q . k.
+        out_dtype: bf16 or float32.
+
+    Returns:
+        out_dtype [T, H, d].
+    """
+    num_rows, width = window_index.shape
+    dim = q.shape[2]
+    num_entries = 0 if entries is None else entries.shape[1]
+    # Absent places read an extra row of zeros.
+    padded_kv = torch.cat((window_kv, window_kv.new_zeros(1, dim)))
+    index = torch.where(window_index < 0, window_kv.shape[0], window_index)
+    chunk = max(1, _CHUNK_ELEMENTS // ((width + num_entries) * dim))
+    outputs = []
+    for begin in range(0, num_rows, chunk):
+        rows = slice(begin, begin + chunk)
+        window = padded_kv.index_select(0, index[rows].reshape(-1)).view(-1, width, dim)
+        parts = [(window, window_index[rows] >= 0)]
+        if entries is not None:
+            parts.append(_masked_entries(entries[rows], None if entry_valid is None else entry_valid[rows]))
+        outputs.append(_attend(q[rows].to(torch.float32), parts, sink, scale).to(out_dtype))
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs) if outputs else q.to(out_dtype)
+
+
+def _masked_entries(entries: torch.Tensor, valid: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Entries with zeros at the invalid ones, and the validity."""
+    if valid is None:
+        return entries, torch.ones(entries.shape[:2], dtype=torch.bool, device=entries.device)
+    return torch.where(valid.unsqueeze(-1), entries, 0.0), valid
+
+
+def _attend(
+    q: torch.Tensor, parts: list[tuple[torch.Tensor, torch.Tensor]], sink: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """Attention of q [n, H, d] over parts of (key=value [n, L, d], valid [n, L]); absent parts add exact zeros."""
+    q = aligned(q)
+    logits, maximum = [], sink.unsqueeze(0)
+    for kv, valid in parts:
+        logit = torch.bmm(q, aligned(kv).transpose(1, 2)).mul_(scale)
+        logits.append(logit.masked_fill_(~valid.unsqueeze(1), -torch.inf))
+        maximum = torch.maximum(maximum, logits[-1].amax(-1))
+    total = exp(sink - maximum)
+    out = torch.zeros_like(q)
+    for logit, (kv, _) in zip(logits, parts, strict=True):
+        weight = exp(logit.sub_(maximum.unsqueeze(-1)))
+        total = total + tree_sum(weight)
+        out = out + torch.bmm(weight, aligned(kv))
+    return out.div_(total.unsqueeze(-1))

@@ -1,0 +1,58 @@
+"""One completion of a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from deepinfer.outputs.token_logprobs import TokenLogprobs
+
+FinishReason = Literal["stop", "length", "abort", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionOutput:
+    """The text and tokens of one completion.
+
+    Attributes:
+        index: choice number among the n of its request.
+        text: generated text, special tokens skipped unless asked for.
+        token_ids: generated ids, the stopping id included.
+        cumulative_logprob: sum of the tokens' log-probabilities; None when logprobs were not requested.
+        logprobs: one {token id: Logprob} per token; None when not requested.
+        finish_reason: "stop", "length", "abort", "error"; None while running.
+        stop_reason: the stop string or the stop token id that ended it; None for EOS and other ends.
+        num_draft_tokens: drafts that were verified.
+        num_accepted_tokens: drafts that were accepted.
+        confidence: per verified draft, on request.
+    """
+
+    index: int = 0
+    text: str = ""
+    token_ids: list[int] = field(default_factory=list)
+    cumulative_logprob: float | None = None
+    logprobs: TokenLogprobs | None = None
+    finish_reason: FinishReason | None = None
+    stop_reason: str | int | None = None
+    num_draft_tokens: int = 0
+    num_accepted_tokens: int = 0
+    confidence: list[float] | None = None
+
+    def finished(self) -> bool:
+        """Whether no more tokens will come."""
+        return self.finish_reason is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe."""
+        return {
+            "index": self.index,
+            "text": self.text,
+            "token_ids": list(self.token_ids),
+            "cumulative_logprob": self.cumulative_logprob,
+            "logprobs": None if self.logprobs is None else self.logprobs.to_list(),
+            "finish_reason": self.finish_reason,
+            "stop_reason": self.stop_reason,
+            "num_draft_tokens": self.num_draft_tokens,
+            "num_accepted_tokens": self.num_accepted_tokens,
+            "confidence": self.confidence,
+        }

@@ -1,0 +1,89 @@
+"""Scores of prompt tokens from blocks of logits, with bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+
+from deepinfer.core.step_result import PromptLogprobs
+from deepinfer.errors import RequestError
+from deepinfer.outputs.logprob import LOGPROB_FLOOR
+from deepinfer.sampling.logprobs import log_softmax, score_tokens
+
+_BLOCK_VALUES: Final = 2**20  # logits worked on at once; temporaries are a small multiple of 4 MiB
+
+
+def rows_per_block(vocab_size: int) -> int:
+    """How many rows of logits to make at once, so that a whole prompt's logits never exist together."""
+    return max(1, _BLOCK_VALUES // vocab_size)
+
+
+def prompt_logprobs(
+    logits: torch.Tensor, targets: torch.Tensor, *, start: int, num_top: int, num_valid_ids: int
+) -> PromptLogprobs:
+    """Score consecutive prompt positions (decisions 20): raw log-softmax, never affected by sampling fields.
+
+    The softmax runs over the model's whole vocabulary; ranks, argmax and best lists over ids that the tokenizer has.
+    A target that it does not have gets its own log-probability and the rank behind all others.
+
+    Args:
+        logits: float32 [n, V]; row i is the output that judges targets[i].
+        targets: int64 [n] prompt tokens.
+        start: prompt position of targets[0], >= 1.
+        num_top: best alternatives per position; -1 the whole vocabulary.
+        num_valid_ids: ids the tokenizer has.
+
+    Raises:
+        RequestError (code "non_finite_logits"): a row has NaN or +inf, or nothing but -inf.
+    """
+    step = rows_per_block(logits.shape[1])
+    pieces = [
+        _score_block(logits[begin : begin + step], targets[begin : begin + step], start + begin, num_top, num_valid_ids)
+        for begin in range(0, logits.shape[0], step)
+    ]
+    return concatenate_prompt_logprobs(pieces or [_score_block(logits, targets, start, num_top, num_valid_ids)])
+
+
+def _score_block(
+    logits: torch.Tensor, targets: torch.Tensor, start: int, num_top: int, num_valid_ids: int
+) -> PromptLogprobs:
+    if logits.shape[0] and not bool(torch.isfinite(logits.amax(dim=-1)).all()):
+        message = f"the model gave non-finite logits for prompt positions from {start} on"
+        raise RequestError(message, code="non_finite_logits")
+    num_ids = min(num_valid_ids, logits.shape[1])
+    ranking, log_probs = logits[:, :num_ids], log_softmax(logits)
+    known = targets < num_ids
+    ids = torch.where(known, targets, 0)
+    whole = num_top < 0
+    scores = score_tokens(ranking, log_probs[:, :num_ids], ids, 0 if whole else min(num_top, num_ids))
+    own = log_probs.gather(1, targets[:, None])[:, 0].clamp(min=LOGPROB_FLOOR).cpu().numpy()
+    is_known = known.cpu().numpy()
+    greedy = is_known & (scores.ranks == 1)
+    ranks = np.where(is_known, scores.ranks, num_ids + 1).astype(np.int32)
+    if whole:
+        rows = log_probs[:, :num_ids].clamp(min=LOGPROB_FLOOR).cpu().numpy()
+        return PromptLogprobs(start, own, ranks, greedy, None, rows)
+    return PromptLogprobs(start, own, ranks, greedy, scores.top_ids, scores.top_logprobs)
+
+
+def concatenate_prompt_logprobs(pieces: Sequence[PromptLogprobs]) -> PromptLogprobs:
+    """Join pieces of consecutive positions, in order; at least one."""
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    return PromptLogprobs(
+        first.start,
+        np.concatenate([piece.logprobs for piece in pieces]),
+        np.concatenate([piece.ranks for piece in pieces]),
+        np.concatenate([piece.greedy for piece in pieces]),
+        _joined([piece.top_ids for piece in pieces]),
+        _joined([piece.top_logprobs for piece in pieces]),
+    )
+
+
+def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
+    present = [array for array in arrays if array is not None]
+    return np.concatenate(present) if present else None

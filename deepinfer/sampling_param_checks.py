@@ -1,0 +1,161 @@
+"""Range checks of every SamplingParams field, as a table."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from deepinfer.errors import RequestError
+
+_MAX_INT32: Final = 2**31 - 1
+
+
+def bad_value(name: str, value: object, expectation: str) -> RequestError:
+    """The error for a field that has a wrong value."""
+    return RequestError(f"{name}={value!r} is invalid: {name} must be {expectation}", code="invalid_sampling_params")
+
+
+def _float(name: str, value: object, expectation: str, test: Callable[[float], bool]) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise bad_value(name, value, expectation)
+    number = float(value)
+    if not math.isfinite(number) or not test(number):
+        raise bad_value(name, value, expectation)
+    return number
+
+
+def _int(name: str, value: Any, expectation: str, low: float, high: float = _MAX_INT32) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise bad_value(name, value, expectation)
+    number = operator.index(value)
+    if not low <= number <= high:
+        raise bad_value(name, value, expectation)
+    return number
+
+
+def token_ids(name: str, value: Any, low: int) -> tuple[int, ...]:
+    """A checked tuple of ids that are at least `low`."""
+    expectation = f"a list of token ids >= {low}"
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise bad_value(name, value, expectation)
+    return tuple(_int(name, item, expectation, low) for item in value)
+
+
+def _strings(name: str, value: Any) -> tuple[str, ...]:
+    expectation = "a non-empty string or a list of non-empty strings"
+    if value is None:
+        return ()
+    items = (value,) if isinstance(value, str) else value
+    if isinstance(items, (bytes, Mapping)) or not isinstance(items, Iterable):
+        raise bad_value(name, value, expectation)
+    strings = tuple(items)
+    if not all(isinstance(item, str) and item for item in strings):
+        raise bad_value(name, value, expectation)
+    return strings
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise bad_value(name, value, "True or False")
+    return value
+
+
+def _num_logprobs(name: str, value: Any) -> int | None:
+    if value is None or isinstance(value, bool):
+        return 0 if value else None
+    return _int(name, value, "None, -1 (whole vocabulary) or >= 0", -1)
+
+
+def _logit_bias(name: str, value: Any) -> dict[int, float] | None:
+    expectation = "a mapping of token id >= 0 to a bias in [-100, 100]"
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise bad_value(name, value, expectation)
+    result: dict[int, float] = {}
+    for key, bias in value.items():
+        token_id = int(key) if isinstance(key, str) and key.isdecimal() else key  # JSON has string keys only
+        number = _float(name, bias, expectation, lambda x: -100.0 <= x <= 100.0)
+        result[_int(name, token_id, expectation, 0)] = number
+    return result
+
+
+def _optional_ids(name: str, value: Any, low: int) -> tuple[int, ...] | None:
+    return None if value is None else token_ids(name, value, low)
+
+
+def _allowed_ids(name: str, value: Any) -> tuple[int, ...] | None:
+    ids = _optional_ids(name, value, 0)
+    if ids == ():
+        raise bad_value(name, value, "None or a list of at least one token id")
+    return ids
+
+
+def _seed(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    return _int(name, value, "None or an integer", -math.inf, math.inf) % 2**64
+
+
+def _top_k(name: str, value: Any) -> int:
+    number = _int(name, value, "-1 or 0 (off) or >= 1", -1)
+    return number if number > 0 else -1
+
+
+def _max_tokens(name: str, value: Any) -> int | None:
+    return None if value is None else _int(name, value, "None or in [0, 2^31-1]", 0)
+
+
+def _logprobs_mode(name: str, value: object) -> str:
+    if value not in ("raw", "processed"):
+        raise bad_value(name, value, '"raw" or "processed"')
+    return str(value)
+
+
+def _structured_outputs(name: str, value: Any) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise bad_value(name, value, "None or a mapping such as {'schema_type': 'json', 'schema': ...}")
+    return dict(value)
+
+
+def _penalty(name: str, value: object) -> float:
+    return _float(name, value, "in [-2, 2]", lambda x: -2.0 <= x <= 2.0)
+
+
+def _count(name: str, value: object) -> int:
+    return _int(name, value, ">= 0", 0)
+
+
+# Field name -> function(name, given value) -> stored value; raises RequestError.
+CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "n": lambda name, value: _int(name, value, ">= 1", 1),
+    "temperature": lambda name, value: _float(name, value, "a finite number >= 0", lambda x: x >= 0.0),
+    "top_p": lambda name, value: _float(name, value, "in (0, 1]", lambda x: 0.0 < x <= 1.0),
+    "top_k": _top_k,
+    "min_p": lambda name, value: _float(name, value, "in [0, 1]", lambda x: 0.0 <= x <= 1.0),
+    "presence_penalty": _penalty,
+    "frequency_penalty": _penalty,
+    "repetition_penalty": lambda name, value: _float(name, value, "in (0, 100]", lambda x: 0.0 < x <= 100.0),
+    "seed": _seed,
+    "max_tokens": _max_tokens,
+    "min_tokens": _count,
+    "stop": _strings,
+    "stop_token_ids": lambda name, value: _optional_ids(name, value, 0) or (),
+    "ignore_eos": _flag,
+    "include_stop_str_in_output": _flag,
+    "skip_special_tokens": _flag,
+    "logprobs": _num_logprobs,
+    "prompt_logprobs": _num_logprobs,
+    "logprobs_mode": _logprobs_mode,
+    "logit_bias": _logit_bias,
+    "allowed_token_ids": _allowed_ids,
+    "bad_words": _strings,
+    "first_n_token_no_eos": _count,
+    "golden_token_ids": lambda name, value: _optional_ids(name, value, -1),
+    "structured_outputs": _structured_outputs,
+}

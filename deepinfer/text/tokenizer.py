@@ -1,0 +1,153 @@
+"""Text to token ids and back, over the `tokenizers` library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from deepinfer.errors import CheckpointError
+from deepinfer.text.byte_decoder import token_bytes
+
+
+class Tokenizer:
+    """A byte-level BPE tokenizer as a checkpoint directory describes it (tokenizer.json, tokenizer_config.json).
+
+    Decoding works on bytes: a token is its bytes, a text is the UTF-8 reading of the joined bytes, and what is no
+    valid UTF-8 shows as U+FFFD. So added tokens never get spaces around them, and streamed pieces join to the whole.
+    """
+
+    def __init__(self, backend: tokenizers.Tokenizer, config: dict[str, Any] | None = None) -> None:
+        self._backend = backend
+        self._config = config or {}
+        vocabulary = backend.get_vocab(with_added_tokens=True)
+        self._size = max(vocabulary.values(), default=-1) + 1
+        self._pieces = [b""] * self._size
+        for token, token_id in vocabulary.items():
+            self._pieces[token_id] = token_bytes(token)
+        added = backend.get_added_tokens_decoder()
+        for token_id, entry in added.items():
+            self._pieces[token_id] = entry.content.encode("utf-8")
+        self._special_ids = frozenset(token_id for token_id, entry in added.items() if entry.special)
+        self._decode_one = lru_cache(maxsize=65536)(self._decode_single)
+
+    @classmethod
+    def from_path(cls, path: str | Path) -> Tokenizer:
+        """Read a checkpoint directory, or a tokenizer.json with its neighbours.
+
+        Raises CheckpointError naming the file when it is absent, unreadable or not byte-level.
+        """
+        given = Path(path)
+        file = given / "tokenizer.json" if given.is_dir() else given
+        if not file.is_file():
+            raise CheckpointError(f"{file}: no such tokenizer file; a checkpoint needs tokenizer.json")
+        try:
+            description = file.read_text(encoding="utf-8")
+            backend = tokenizers.Tokenizer.from_str(description)
+        except Exception as error:  # the library raises bare Exception
+            raise CheckpointError(f"{file}: not a readable tokenizer.json: {error}") from error
+        if "ByteLevel" not in json.dumps(json.loads(description).get("decoder")):
+            raise CheckpointError(f"{file}: its decoder is not ByteLevel; only byte-level tokenizers are supported")
+        return cls(backend, _read_config(file.with_name("tokenizer_config.json")))
+
+    @property
+    def size(self) -> int:
+        """Number of ids: one more than the largest id of the vocabulary and the added tokens."""
+        return self._size
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids of added tokens marked special."""
+        return self._special_ids
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """Id of the begin-of-text token, None when the tokenizer names none."""
+        return self._named_id("bos_token")
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """Id of the end-of-text token, None when the tokenizer names none."""
+        return self._named_id("eos_token")
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """Id of the padding token, None when the tokenizer names none."""
+        return self._named_id("pad_token")
+
+    def _named_id(self, name: str) -> int | None:
+        value = self._config.get(name)
+        content = value.get("content") if isinstance(value, dict) else value
+        return None if content is None else self._backend.token_to_id(content)
+
+    def token_to_id(self, token: str) -> int | None:
+        """Id of a vocabulary entry or added token, None when there is none."""
+        return self._backend.token_to_id(token)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """The vocabulary entry as the tokenizer spells it (byte-level alphabet), None when there is none."""
+        return self._backend.id_to_token(token_id)
+
+    def encode(self, text: str, *, add_bos: bool = False) -> list[int]:
+        """Ids of `text`, markers of special tokens recognised; `add_bos` puts BOS in front unless it is there."""
+        ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+        bos = self.bos_token_id
+        if add_bos and bos is not None and ids[:1] != [bos]:
+            return [bos, *ids]
+        return ids
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Ids of a text prompt: markers recognised, BOS added unless present."""
+        return self.encode(text, add_bos=True)
+
+    def encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        """Ids of a context and of its continuation, split as lm-evaluation-harness does.
+
+        Trailing white space of the context moves to the continuation; the continuation's ids are those of the joined
+        text behind as many ids as the context alone has. The context starts with BOS unless it has one, so an empty
+        context is BOS alone.
+        """
+        stripped = context.rstrip()
+        continuation = context[len(stripped) :] + continuation
+        context_ids = self.encode_prompt(stripped)
+        whole_ids = self.encode_prompt(stripped + continuation)
+        return context_ids, whole_ids[len(context_ids) :]
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """Text of `ids`; ids that the tokenizer does not have give nothing."""
+        return self.decode_bytes(ids, skip_special_tokens).decode("utf-8", errors="replace")
+
+    def decode_bytes(self, ids: Sequence[int], skip_special_tokens: bool = False) -> bytes:
+        """The joined bytes of `ids`, which may end inside a character."""
+        hidden = self._special_ids if skip_special_tokens else ()
+        return b"".join(self._pieces[i] for i in ids if 0 <= i < self._size and i not in hidden)
+
+    def decode_token(self, token_id: int) -> str:
+        """Text of one token alone (cached); incomplete characters show as U+FFFD."""
+        return self._decode_one(int(token_id))
+
+    def _decode_single(self, token_id: int) -> str:
+        return self.decode([token_id])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._backend.to_str(), self._config)
+
+
+def _restore(description: str, config: dict[str, Any]) -> Tokenizer:
+    return Tokenizer(tokenizers.Tokenizer.from_str(description), config)
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not valid JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{file}: must hold a JSON object")
+    return config

@@ -1,0 +1,23 @@
+"""Which torch device an engine runs on."""
+
+from __future__ import annotations
+
+import torch
+
+from deepinfer.errors import ConfigError
+
+
+def resolve_device(device: str, backend: str) -> torch.device:
+    """The device behind "auto", "cpu", "cuda" or "cuda:<index>".
+
+    "auto" is the CPU unless the chosen backend is "cuda": the reference backend runs on a GPU only when told to.
+    Raises ConfigError when a GPU is named that torch does not see.
+    """
+    if device == "auto":
+        device = "cuda" if backend == "cuda" else "cpu"
+    chosen = torch.device(device)
+    if chosen.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (chosen.index or 0) >= count:
+            raise ConfigError(f"device = {device!r}: torch sees {count} GPUs here; use device='cpu' or another index")
+    return chosen

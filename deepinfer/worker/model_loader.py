@@ -1,0 +1,59 @@
+"""Builds the model from a checkpoint directory: validate, read, prove that everything was read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from deepinfer.checkpoint.dummy_source import DummySource
+from deepinfer.checkpoint.reader import CheckpointReader
+from deepinfer.checkpoint.tracked_source import TrackedSource
+from deepinfer.checkpoint.validate import validate_checkpoint
+from deepinfer.checkpoint.validate_vocabulary import validate_vocabulary
+from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.models.deepseek_v41.runtime import ModelRuntime
+from deepinfer.models.deepseek_v41.weights import tensor_table
+from deepinfer.text.vocabulary_map import compressed_vocabulary
+
+
+def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, load_format: str) -> DeepSeekV41Model:
+    """The target model with its weights on `device`.
+
+    Args:
+        runtime: config, ops, numerics.
+        directory: checkpoint directory; tokenizer.json is needed when the model has Engram layers.
+        device: where weights go; Engram tables stay in the mapped file.
+        load_format: "auto" reads the files, "dummy" makes random weights from the config alone.
+
+    Raises CheckpointError naming file and tensor before any compute.
+    """
+    vocabulary = _engram_vocabulary(runtime, directory)
+    if load_format == "dummy":
+        return DeepSeekV41Model(runtime, DummySource(runtime.config), device, vocabulary)
+    with CheckpointReader(directory) as reader:
+        validate_checkpoint(reader, runtime.config)
+        source = TrackedSource(reader)
+        model = DeepSeekV41Model(runtime, source, device, vocabulary)
+        source.check(_used_names(runtime.config))
+    return model
+
+
+def _used_names(config: DeepSeekV41Config) -> list[str]:
+    """Tensors of the text model: no drafts, no images, and so no router bias for image tokens."""
+    return [
+        spec.name
+        for spec in tensor_table(config)
+        if spec.group not in ("draft", "vision") and not spec.name.endswith("gate.bias_vl")
+    ]
+
+
+def _engram_vocabulary(runtime: ModelRuntime, directory: Path) -> torch.Tensor | None:
+    config = runtime.config
+    if not config.has_engram:
+        return None
+    tokenizer_json = directory / "tokenizer.json"
+    compressed = compressed_vocabulary(tokenizer_json, config.vocab_size, config.engram_pad_token_id)
+    validate_vocabulary(compressed, config, tokenizer_json)
+    return torch.from_numpy(compressed)

@@ -1,0 +1,93 @@
+"""One worker: a device with the model, the caches and the runner on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from deepinfer.config.engine_config import EngineConfig
+from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.core.engine_request import EngineRequest
+from deepinfer.core.probe import Probe
+from deepinfer.core.step_plan import StepPlan
+from deepinfer.core.step_result import StepResult
+from deepinfer.errors import EngineClosedError
+from deepinfer.models.deepseek_v41.runtime import ModelRuntime
+from deepinfer.ops.select import SelectedBackend
+from deepinfer.sampling.sampler import Sampler
+from deepinfer.worker.device import resolve_device
+from deepinfer.worker.host_memory import HostMemoryProbe
+from deepinfer.worker.kv_cache import allocate_caches, cache_table
+from deepinfer.worker.memory import MemoryDemand, plan_memory
+from deepinfer.worker.memory_plan import MemoryPlan
+from deepinfer.worker.model_loader import load_model
+from deepinfer.worker.model_runner import ModelRunner
+
+
+class Worker:
+    """Executes step plans. Owns everything that lives on its device.
+
+    Args:
+        config: resolved engine config (`EngineConfig.resolve`).
+        model_config: the checkpoint's config.
+        directory: checkpoint directory.
+        backend: the chosen ops.
+        num_valid_ids: ids the tokenizer has.
+        eos_token_ids: ids that `first_n_token_no_eos` bans.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        model_config: DeepSeekV41Config,
+        directory: Path,
+        backend: SelectedBackend,
+        num_valid_ids: int,
+        eos_token_ids: tuple[int, ...],
+    ) -> None:
+        self.probe = Probe()
+        self._rows = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        device = resolve_device(config.device, backend.name)
+        max_len = config.scheduler.max_model_len
+        assert max_len is not None, "the engine config is not resolved"
+        runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_positions=max_len)
+        model = load_model(runtime, directory, device, config.load_format)
+        table = cache_table(model_config, config.numerics, config.cache.kv_cache_dtype, config.cache.block_size)
+        demand = MemoryDemand(table, config.scheduler.max_num_seqs, max_len, is_cpu=device.type == "cpu")
+        self.memory_plan: MemoryPlan = plan_memory(demand, config.cache, HostMemoryProbe())
+        caches = allocate_caches(table, self.memory_plan.num_blocks, self.memory_plan.num_slots, device)
+        num_ngrams = model_config.engram_max_ngram_size if model_config.has_engram else 0
+        sampler = Sampler(num_valid_ids, eos_token_ids)
+        self._runner: ModelRunner | None = ModelRunner(
+            model, caches, sampler, self.probe, num_ngrams, num_valid_ids, device
+        )
+
+    def add_request(self, request: EngineRequest) -> None:
+        """Make a sequence known before the first plan that names it."""
+        self._live().add(request)
+
+    def release(self, seq_ids: list[int]) -> None:
+        """Forget ended sequences; unknown ones are ignored."""
+        if self._runner is not None:
+            self._runner.release(seq_ids)
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Run one step."""
+        runner = self._live()
+        self._rows = (np.repeat(plan.seq_ids, np.diff(plan.cu_seqlens_q)), plan.positions.astype(np.int64))
+        return runner.execute(plan)
+
+    def current_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sequence number and position, int64 [T] each, of every row of the running step."""
+        return self._rows
+
+    def close(self) -> None:
+        """Give model and caches back; idempotent."""
+        self._runner = None
+
+    def _live(self) -> ModelRunner:
+        if self._runner is None:
+            raise EngineClosedError("this worker is closed")
+        return self._runner

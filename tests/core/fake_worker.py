@@ -1,0 +1,119 @@
+"""A worker without a model: real caches of token ids, so that a wrong block, slot or row shows up as a wrong text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from zlib import crc32
+
+import numpy as np
+
+from deepinfer._C import Scheduler, SchedulerConfig, SequenceSpec, StepPlan
+
+VOCAB_SIZE = 7
+FINISH_REASONS = ("running", "stop", "length")
+
+
+def next_token(text: list[int]) -> int:
+    """The token that follows a text: a function of every token before it."""
+    return crc32(bytes(text)) % VOCAB_SIZE
+
+
+def expected_output(spec: SequenceSpec, config: SchedulerConfig) -> tuple[list[int], str]:
+    """Tokens and finish reason of a sequence, found without a scheduler."""
+    prompt = spec.prompt_token_ids.tolist()
+    stops = spec.stop_token_ids.tolist()
+    max_len = min(len(prompt) + spec.max_tokens, config.max_model_len, config.num_blocks * config.block_size + 1)
+    output: list[int] = []
+    while len(prompt) + len(output) < max_len:
+        output.append(next_token(prompt + output))
+        if output[-1] in stops and len(output) > spec.min_tokens:
+            return output, "stop"
+    return output, "length"
+
+
+@dataclass
+class FakeWorker:
+    """Executes plans for one scheduler and checks each against the caches and the budgets."""
+
+    config: SchedulerConfig
+    cache: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)  # (block, offset) -> (seq, token)
+    states: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot -> (seq, tokens seen)
+
+    def execute(self, plan: StepPlan) -> tuple[np.ndarray, np.ndarray]:
+        """Write the rows of every sequence, read its text back, sample. Returns tokens and cu_tokens."""
+        assert plan.num_tokens <= self.config.max_num_batched_tokens
+        assert plan.num_seqs <= self.config.max_num_seqs
+        assert len(set(plan.seq_ids.tolist())) == plan.num_seqs
+        texts = [self._write_and_read(plan, i) for i in range(plan.num_seqs)]
+        tokens = [next_token(text) for text, samples in zip(texts, plan.samples, strict=True) if samples]
+        cu_tokens = np.concatenate([[0], np.cumsum(plan.samples)]).astype(np.int32)
+        return np.array(tokens, dtype=np.int32), cu_tokens
+
+    def _write_and_read(self, plan: StepPlan, i: int) -> list[int]:
+        seq_id, start, slot = int(plan.seq_ids[i]), int(plan.context_lens[i]), int(plan.state_slots[i])
+        rows = slice(plan.cu_seqlens_q[i], plan.cu_seqlens_q[i + 1])
+        table = plan.block_ids[plan.cu_blocks[i] : plan.cu_blocks[i + 1]].tolist()
+        ids, positions = plan.token_ids[rows].tolist(), plan.positions[rows].tolist()
+        assert ids and positions == list(range(start, start + len(ids)))
+        assert start == 0 or self.states[slot] == (seq_id, start)
+        self.states[slot] = (seq_id, start + len(ids))
+        size = self.config.block_size
+        for token, p in zip(ids, positions, strict=True):
+            self.cache[table[p // size], p % size] = (seq_id, token)
+        entries = [self.cache[table[p // size], p % size] for p in range(start + len(ids))]
+        assert all(owner == seq_id for owner, _ in entries)
+        text = [token for _, token in entries]
+        wanted = [text[start - 1 - r] if start - 1 - r >= 0 else -1 for r in range(self.config.num_lookback)]
+        assert plan.lookback_ids[i].tolist() == wanted
+        if plan.samples[i]:
+            assert plan.output_indices[i] == len(text) - plan.prompt_lens[i]
+        return text
+
+
+@dataclass
+class Driver:
+    """A scheduler with its fake worker, and what came out so far."""
+
+    config: SchedulerConfig
+    outputs: dict[int, list[int]] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.scheduler = Scheduler(self.config)
+        self.worker = FakeWorker(self.config)
+
+    def add(
+        self, seq_id: int, prompt: list[int], max_tokens: int, stops: list[int] | None = None, min_tokens: int = 0
+    ) -> SequenceSpec:
+        spec = SequenceSpec(seq_id, np.array(prompt, dtype=np.int32), max_tokens, stops or [], min_tokens)
+        self.scheduler.add(spec)
+        return spec
+
+    def step(self) -> StepPlan:
+        plan = self.scheduler.schedule()
+        self.scheduler.check()
+        tokens, cu_tokens = self.worker.execute(plan)
+        self.finish_step(plan, tokens, cu_tokens)
+        return plan
+
+    def finish_step(self, plan: StepPlan, tokens: np.ndarray, cu_tokens: np.ndarray) -> None:
+        update = self.scheduler.update(plan.step_id, tokens, cu_tokens)
+        self.scheduler.check()
+        for i, seq_id in enumerate(update.seq_ids.tolist()):
+            new = update.tokens[update.cu_tokens[i] : update.cu_tokens[i + 1]].tolist()
+            assert seq_id not in self.reasons, "a finished sequence came back"
+            self.outputs.setdefault(seq_id, []).extend(new)
+            reason = FINISH_REASONS[update.finish_reasons[i]]
+            assert (update.stop_token_ids[i] != -1) == (reason == "stop")
+            if reason != "running":
+                self.reasons[seq_id] = reason
+
+    def run(self, max_steps: int = 1000) -> list[StepPlan]:
+        """Step until nothing is unfinished; everything must be free then."""
+        plans = []
+        while self.scheduler.has_unfinished():
+            assert len(plans) < max_steps, "the scheduler makes no progress"
+            plans.append(self.step())
+        assert self.scheduler.num_free_blocks == self.config.num_blocks
+        assert self.scheduler.num_free_state_slots == self.config.num_state_slots
+        return plans

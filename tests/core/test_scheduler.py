@@ -1,0 +1,428 @@
+"""What the scheduler promises, rule by rule."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from deepinfer._C import Scheduler, SchedulerConfig, SequenceSpec
+from tests.core.fake_worker import Driver, expected_output
+
+
+def make_config(**changes) -> SchedulerConfig:
+    fields = {
+        "num_blocks": 64,
+        "block_size": 4,
+        "num_state_slots": 8,
+        "max_num_seqs": 8,
+        "max_num_batched_tokens": 32,
+        "max_prefill_chunk": 32,
+        "max_model_len": 64,
+        "num_lookback": 3,
+    }
+    return SchedulerConfig(**(fields | changes))
+
+
+def rows(plan) -> list[int]:
+    return np.diff(plan.cu_seqlens_q).tolist()
+
+
+def prompt_of(length: int, first: int = 0) -> list[int]:
+    return [(first + 3 * i) % 7 for i in range(length)]
+
+
+class TestConfig:
+    @pytest.mark.parametrize(
+        "name",
+        ["num_blocks", "block_size", "num_state_slots", "max_num_seqs", "max_num_batched_tokens", "max_prefill_chunk"]
+        + ["max_model_len"],
+    )
+    def test_a_zero_is_refused_by_name(self, name):
+        with pytest.raises(ValueError, match=f"{name} is 0; it must be 1"):
+            make_config(**{name: 0})
+
+    def test_drafts_are_refused_until_they_exist(self):
+        with pytest.raises(ValueError, match="num_drafts is 3"):
+            make_config(num_drafts=3)
+
+    def test_fields_read_back(self):
+        config = Scheduler(make_config(enable_chunked_prefill=False)).config
+        assert (config.num_blocks, config.block_size, config.num_lookback) == (64, 4, 3)
+        assert (config.enable_chunked_prefill, config.num_drafts) == (False, 0)
+
+
+class TestAdd:
+    @pytest.mark.parametrize(
+        ("prompt", "changes", "message"),
+        [
+            ([], {}, "sequence 5: the prompt is empty"),
+            ([1] * 65, {}, "has 65 tokens, max_model_len is 64"),
+            ([1] * 40, {"num_blocks": 4, "block_size": 8}, "needs 5 cache blocks.*capacity of 32 tokens"),
+            ([1] * 33, {"enable_chunked_prefill": False}, "has 33 tokens, max_num_batched_tokens is 32"),
+            ([1, -2], {}, r"prompt_token_ids\[1\] is -2"),
+        ],
+    )
+    def test_a_prompt_that_cannot_run_is_refused_with_the_figures(self, prompt, changes, message):
+        scheduler = Scheduler(make_config(**changes))
+        with pytest.raises(ValueError, match=message):
+            scheduler.add(SequenceSpec(5, prompt, 4, []))
+        assert not scheduler.has_unfinished()
+
+    def test_an_id_in_use_is_refused(self):
+        scheduler = Scheduler(make_config())
+        scheduler.add(SequenceSpec(5, [1], 4, []))
+        with pytest.raises(ValueError, match="sequence 5: the id is in use"):
+            scheduler.add(SequenceSpec(5, [1], 4, []))
+
+    @pytest.mark.parametrize("wrong", [[1.0, 2.0], [True], "12", [[1]], np.zeros((2, 2), np.int32), [None]])
+    def test_ids_of_a_wrong_type_are_refused(self, wrong):
+        with pytest.raises(TypeError, match="prompt_token_ids must be a one-dimensional array of integers"):
+            SequenceSpec(0, wrong, 1, [])
+
+    def test_an_id_outside_int32_is_refused(self):
+        with pytest.raises(ValueError, match=r"prompt_token_ids\[1\] is 2147483648"):
+            SequenceSpec(0, [1, 2**31], 1, [])
+
+    @pytest.mark.parametrize("ids", [[1, 2], (1, 2), np.array([1, 2], np.int64), np.array([1, 9, 2, 9], np.int32)[::2]])
+    def test_any_integers_are_taken(self, ids):
+        assert SequenceSpec(0, ids, 1, ()).prompt_token_ids.tolist() == [1, 2]
+
+
+class TestPrefill:
+    def test_a_prompt_is_cut_into_chunks_and_samples_once(self):
+        driver = Driver(make_config(max_prefill_chunk=6))
+        driver.add(1, prompt_of(15), 1)
+        plans = driver.run()
+        assert [rows(plan) for plan in plans] == [[6], [6], [3]]
+        assert [plan.context_lens.tolist() for plan in plans] == [[0], [6], [12]]
+        assert [plan.samples.tolist() for plan in plans] == [[False], [False], [True]]
+
+    @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 7, 8, 9, 16, 64])
+    @pytest.mark.parametrize("block_size", [4, 8])
+    def test_text_does_not_depend_on_chunks(self, chunk, block_size):
+        config = make_config(max_prefill_chunk=chunk, max_num_batched_tokens=chunk, block_size=block_size)
+        driver = Driver(config)
+        specs = [driver.add(n, prompt_of(n, n), 10) for n in (1, 7, 8, 9, 33, 40)]
+        driver.run()
+        for spec in specs:
+            assert (driver.outputs[spec.seq_id], driver.reasons[spec.seq_id]) == expected_output(spec, config)
+
+    def test_the_budget_is_shared_in_order_of_arrival(self):
+        driver = Driver(make_config(max_num_batched_tokens=10, max_prefill_chunk=6))
+        for seq_id in (1, 2, 3):
+            driver.add(seq_id, prompt_of(8), 1)
+        plans = [driver.step() for _ in range(3)]
+        assert [plan.seq_ids.tolist() for plan in plans] == [[1, 2], [1, 2, 3], [3]]
+        assert [rows(plan) for plan in plans] == [[6, 4], [2, 4, 4], [4]]
+
+    def test_without_chunking_a_prompt_is_never_cut(self):
+        driver = Driver(make_config(enable_chunked_prefill=False, max_num_batched_tokens=10, max_prefill_chunk=3))
+        for seq_id in (1, 2, 3):
+            driver.add(seq_id, prompt_of(7), 1)
+        assert [rows(plan) for plan in driver.run()] == [[7], [7], [7]]
+
+    def test_prefill_goes_before_decode_and_a_newcomer_does_not_wait(self):
+        driver = Driver(make_config())
+        driver.add(1, prompt_of(4), 20)
+        assert [driver.step().kind for _ in range(2)] == ["prefill", "decode"]
+        driver.add(2, prompt_of(4), 20)
+        plan = driver.step()
+        assert (plan.kind, plan.seq_ids.tolist()) == ("prefill", [2])
+        assert driver.step().seq_ids.tolist() == [1, 2]
+
+    @pytest.mark.parametrize("changes", [{"max_num_seqs": 2}, {"num_state_slots": 2}])
+    def test_no_more_sequences_than_seats(self, changes):
+        driver = Driver(make_config(**changes))
+        for seq_id in range(5):
+            driver.add(seq_id, prompt_of(3), 3)
+        assert driver.step().seq_ids.tolist() == [0, 1]
+        assert (driver.scheduler.num_running, driver.scheduler.num_waiting) == (2, 3)
+        driver.run()
+
+    def test_a_large_prompt_at_the_front_is_not_overtaken(self):
+        driver = Driver(make_config(num_blocks=8))
+        driver.add(1, prompt_of(20), 4)
+        driver.add(2, prompt_of(16), 4)
+        driver.add(3, prompt_of(2), 4)
+        assert driver.step().seq_ids.tolist() == [1]
+        assert driver.step().kind == "decode"  # 3 would fit, but 2 came first
+        driver.run()
+
+
+class TestDecode:
+    def test_each_sequence_feeds_its_last_token(self):
+        driver = Driver(make_config())
+        driver.add(1, prompt_of(5), 4)
+        driver.add(2, prompt_of(3), 4)
+        driver.step()
+        plan = driver.step()
+        assert (plan.kind, rows(plan), plan.positions.tolist()) == ("decode", [1, 1], [5, 3])
+        assert plan.token_ids.tolist() == [driver.outputs[1][0], driver.outputs[2][0]]
+        assert plan.output_indices.tolist() == [1, 1]
+
+    def test_a_budget_below_the_batch_rotates_fairly(self):
+        driver = Driver(make_config(max_num_batched_tokens=3))
+        for seq_id in range(7):
+            driver.add(seq_id, prompt_of(2), 31)
+        while driver.scheduler.num_waiting or driver.step().kind == "prefill":
+            if driver.scheduler.num_waiting:
+                driver.step()
+        served: Counter[int] = Counter()
+        for _ in range(21):
+            plan = driver.step()
+            assert (plan.kind, plan.num_tokens) == ("decode", 3)
+            served.update(plan.seq_ids.tolist())
+        assert max(served.values()) - min(served.values()) <= 1
+
+    def test_rotation_starves_no_one_while_short_texts_keep_coming(self):
+        driver = Driver(make_config(max_num_batched_tokens=2, max_num_seqs=4, num_state_slots=4))
+        driver.add(0, prompt_of(2), 6)
+        for seq_id in range(1, 60):
+            driver.add(seq_id, prompt_of(1), 2)
+        for _ in range(60):
+            driver.step()
+            if 0 in driver.reasons:
+                break
+        assert driver.reasons[0] == "length"
+        assert len(driver.reasons) < 40
+
+
+class TestEnd:
+    @pytest.mark.parametrize(
+        ("length", "max_tokens", "num_new"), [(64, 5, 0), (63, 5, 1), (62, 5, 2), (10, 0, 0), (10, 1, 1), (1, 999, 63)]
+    )
+    def test_length_limits(self, length, max_tokens, num_new):
+        driver = Driver(make_config())
+        driver.add(1, prompt_of(length), max_tokens)
+        plans = driver.run()
+        assert (len(driver.outputs[1]), driver.reasons[1]) == (num_new, "length")
+        assert max(int(plan.positions.max()) for plan in plans) == max(length - 1, length + num_new - 2)
+
+    def test_a_text_that_outgrows_the_cache_ends_with_length(self):
+        driver = Driver(make_config(num_blocks=4, block_size=8))
+        driver.add(0, prompt_of(10), 5)
+        with pytest.raises(ValueError, match="capacity of 32 tokens"):
+            driver.add(1, prompt_of(40), 5)
+        driver.add(2, prompt_of(30), 20)
+        driver.run()
+        assert (len(driver.outputs[0]), len(driver.outputs[2])) == (5, 3)
+        assert driver.reasons == {0: "length", 2: "length"}
+
+    def test_a_stop_id_ends_the_text_and_is_part_of_it(self):
+        driver = Driver(make_config())
+        free = driver.add(1, prompt_of(5), 20)
+        driver.run()
+        stop = driver.outputs[1][4]
+        driver.add(2, free.prompt_token_ids.tolist(), 20, [stop])
+        driver.run()
+        assert driver.outputs[2] == driver.outputs[1][: driver.outputs[1].index(stop) + 1]
+        assert driver.reasons[2] == "stop"
+
+    @pytest.mark.parametrize("min_tokens", [0, 1, 2, 5, 19, 20, 25])
+    def test_a_stop_id_counts_only_behind_min_tokens(self, min_tokens):
+        driver = Driver(make_config())
+        driver.add(1, prompt_of(5), 20, list(range(7)), min_tokens)
+        driver.run()
+        assert len(driver.outputs[1]) == min(min_tokens + 1, 20)
+        assert driver.reasons[1] == ("stop" if min_tokens < 20 else "length")
+
+    def test_a_stop_id_in_last_place_is_a_stop(self):
+        driver = Driver(make_config())
+        driver.add(1, prompt_of(5), 3, list(range(7)), 2)
+        driver.run()
+        assert (len(driver.outputs[1]), driver.reasons[1]) == (3, "stop")
+
+
+class TestPreemption:
+    def test_the_latest_admitted_gives_way_and_continues_at_its_old_index(self):
+        config = make_config(num_blocks=4)
+        driver = Driver(config)
+        specs = [driver.add(seq_id, prompt_of(7, seq_id), 8) for seq_id in (1, 2)]
+        plans = driver.run()
+        assert [plan.preempted_seq_ids.tolist() for plan in plans].count([2]) == 1
+        again = [plan for plan in plans if plan.kind == "prefill" and 2 in plan.seq_ids][-1]
+        assert again.context_lens.tolist() == [0]
+        assert again.output_indices.tolist() == [rows(again)[0] - 7] == [2]
+        assert again.prompt_lens.tolist() == [7]
+        for spec in specs:
+            assert (driver.outputs[spec.seq_id], driver.reasons[spec.seq_id]) == expected_output(spec, config)
+        assert driver.scheduler.stats().num_preemptions == 1
+
+    def test_a_preempted_sequence_comes_before_the_waiting(self):
+        driver = Driver(make_config(num_blocks=4))
+        for seq_id in (1, 2, 3):
+            driver.add(seq_id, prompt_of(7), 8)
+        starts = [seq_id for plan in driver.run() if plan.kind == "prefill" for seq_id in plan.seq_ids.tolist()]
+        assert starts == [1, 2, 2, 3] or starts == [1, 2, 2, 3, 3]
+
+    def test_a_recompute_beyond_the_budget_is_chunked_even_when_prompts_are_not(self):
+        config = make_config(num_blocks=6, max_num_batched_tokens=8, enable_chunked_prefill=False)
+        driver = Driver(config)
+        specs = [driver.add(seq_id, prompt_of(7, seq_id), 16) for seq_id in (1, 2)]
+        driver.run()
+        assert driver.scheduler.stats().num_preemptions > 0
+        for spec in specs:
+            assert (driver.outputs[spec.seq_id], driver.reasons[spec.seq_id]) == expected_output(spec, config)
+
+    def test_preemption_does_not_thrash(self):
+        driver = Driver(make_config(num_blocks=40, num_state_slots=16, max_num_seqs=16))
+        for seq_id in range(32):
+            driver.add(seq_id, prompt_of(8), 40)
+        driver.run()
+        stats = driver.scheduler.stats()
+        assert stats.num_preemptions < 2 * 32
+        assert stats.num_recomputed_tokens < stats.num_generated_tokens
+
+
+class TestAbortAndFinish:
+    @pytest.mark.parametrize("num_steps", [0, 1, 2, 3])
+    def test_abort_frees_at_once_in_every_state(self, num_steps):
+        driver = Driver(make_config(max_prefill_chunk=8))
+        driver.add(1, prompt_of(12), 8)  # waits, is between chunks, decodes
+        for _ in range(num_steps):
+            driver.step()
+        assert driver.scheduler.abort(1)
+        assert not driver.scheduler.abort(1)
+        driver.scheduler.check()
+        assert not driver.scheduler.has_unfinished()
+        assert driver.scheduler.num_free_blocks == 64
+        assert driver.scheduler.schedule().kind == "empty"
+        with pytest.raises(ValueError, match="sequence 1 is not known"):
+            driver.scheduler.token_ids(1)
+
+    def test_a_preempted_sequence_can_be_aborted(self):
+        driver = Driver(make_config(num_blocks=4))
+        driver.add(1, prompt_of(7), 8)
+        driver.add(2, prompt_of(7), 8)
+        while 2 not in driver.step().preempted_seq_ids:
+            pass
+        assert driver.scheduler.abort(2)
+        driver.run()
+        assert list(driver.reasons) == [1]
+
+    @pytest.mark.parametrize("end", ["abort", "finish"])
+    def test_a_sequence_that_ends_during_its_step_is_not_mentioned_again(self, end):
+        driver = Driver(make_config())
+        driver.add(1, prompt_of(3), 5)
+        driver.add(2, prompt_of(3), 5)
+        plan = driver.scheduler.schedule()
+        tokens, cu_tokens = driver.worker.execute(plan)
+        assert driver.scheduler.abort(1) if end == "abort" else driver.scheduler.finish(1, 0)
+        driver.finish_step(plan, tokens, cu_tokens)
+        driver.run()
+        assert list(driver.outputs) == [2]
+
+    def test_finish_keeps_a_part_and_counts_it(self):
+        driver = Driver(make_config())
+        driver.add(1, prompt_of(3), 9)
+        for _ in range(5):
+            driver.step()
+        with pytest.raises(ValueError, match="keep_tokens is 6, but 5 tokens were generated"):
+            driver.scheduler.finish(1, 6)
+        assert driver.scheduler.finish(1, 2)
+        assert not driver.scheduler.finish(1, 2)
+        stats = driver.scheduler.stats()
+        assert (stats.num_generated_tokens, stats.num_finished_external) == (2, 1)
+        driver.run()
+
+    def test_abort_from_other_threads(self):
+        driver = Driver(make_config())
+        for seq_id in range(200):
+            driver.add(seq_id, prompt_of(5), 30)
+        aborted: list[int] = []
+
+        def abort_some(first: int) -> None:
+            aborted.extend(i for i in range(first, 200, 4) if driver.scheduler.abort(i))
+
+        threads = [threading.Thread(target=abort_some, args=(first,)) for first in (0, 1)]
+        for thread in threads:
+            thread.start()
+        driver.run(5000)
+        for thread in threads:
+            thread.join()
+        assert len(set(aborted)) == len(aborted)
+        assert len(driver.reasons) + len(aborted) == 200
+
+
+class TestProtocol:
+    def test_an_idle_scheduler_plans_nothing(self):
+        scheduler = Scheduler(make_config())
+        plan = scheduler.schedule()
+        assert (plan.kind, plan.num_seqs, plan.num_tokens) == ("empty", 0, 0)
+        assert plan.lookback_ids.shape == (0, 3)
+        assert scheduler.update(plan.step_id, [], [0]).seq_ids.size == 0
+        assert scheduler.stats().num_steps == 0
+
+    def test_steps_do_not_overlap_yet(self):
+        driver = Driver(make_config())
+        driver.add(1, [1], 4)
+        driver.scheduler.schedule()
+        with pytest.raises(RuntimeError, match="step 0 is in flight"):
+            driver.scheduler.schedule()
+
+    @pytest.mark.parametrize(
+        ("step_id", "tokens", "cu_tokens", "message"),
+        [
+            (7, [1], [0, 1], "step_id is 7, but step 0 is in flight"),
+            (0, [], [0, 0], "sequence 1 got 0 tokens; this step gives it 1"),
+            (0, [1, 2], [0, 2], "sequence 1 got 2 tokens; this step gives it 1"),
+            (0, [1], [0, 1, 1], "cu_tokens has 3 entries"),
+            (0, [1], [0, 0], "must go from 0 to the number of tokens, 1"),
+            (0, [-1], [0, 1], r"tokens\[0\] is -1"),
+        ],
+    )
+    def test_a_wrong_update_changes_nothing(self, step_id, tokens, cu_tokens, message):
+        driver = Driver(make_config())
+        driver.add(1, [1], 4)
+        plan = driver.scheduler.schedule()
+        with pytest.raises(ValueError, match=message):
+            driver.scheduler.update(step_id, tokens, cu_tokens)
+        driver.scheduler.check()
+        driver.finish_step(plan, *driver.worker.execute(plan))
+        assert len(driver.outputs[1]) == 1
+
+    def test_a_failed_step_can_be_discarded(self):
+        config = make_config(max_prefill_chunk=4)
+        driver = Driver(config)
+        spec = driver.add(1, prompt_of(10), 4)
+        for turn in range(100):
+            if not driver.scheduler.has_unfinished():
+                break
+            if turn % 2:
+                plan = driver.scheduler.schedule()
+                driver.worker.execute(plan)
+                driver.worker.states[0] = (1, int(plan.context_lens[0]))
+                driver.scheduler.discard(plan.step_id)
+                driver.scheduler.check()
+            else:
+                driver.step()
+        assert (driver.outputs[1], driver.reasons[1]) == expected_output(spec, config)
+
+    def test_arrays_are_read_only_and_outlive_the_scheduler(self):
+        driver = Driver(make_config())
+        driver.add(1, [4, 5, 6], 4)
+        plan = driver.scheduler.schedule()
+        token_ids, samples = plan.token_ids, plan.samples
+        types = {name: getattr(plan, name).dtype for name in ("seq_ids", "positions", "samples", "preempted_seq_ids")}
+        assert types == {"seq_ids": np.int64, "positions": np.int32, "samples": np.bool_, "preempted_seq_ids": np.int64}
+        with pytest.raises(ValueError, match="read-only"):
+            token_ids[0] = 9
+        del plan, driver
+        gc.collect()
+        assert (token_ids.tolist(), samples.tolist()) == ([4, 5, 6], [True])
+
+    def test_stats_add_up(self):
+        driver = Driver(make_config(num_blocks=12))
+        for seq_id in range(6):
+            driver.add(seq_id, prompt_of(9), 12, [seq_id])
+        plans = driver.run()
+        stats = driver.scheduler.stats()
+        assert stats.num_added == 6 == stats.num_finished_stop + stats.num_finished_length
+        assert stats.num_steps == len(plans) == stats.num_prefill_steps + stats.num_decode_steps
+        assert stats.num_prefill_tokens + stats.num_decode_tokens == sum(plan.num_tokens for plan in plans)
+        assert stats.num_generated_tokens == sum(len(output) for output in driver.outputs.values())
+        assert stats.num_prefill_tokens - stats.num_recomputed_tokens >= 6 * 9

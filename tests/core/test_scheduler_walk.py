@@ -1,0 +1,122 @@
+"""Random walks of the scheduler: every text must be the one that a loop without a scheduler gives."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from deepinfer._C import SchedulerConfig, SequenceSpec
+from tests.core.fake_worker import VOCAB_SIZE, Driver, expected_output
+
+TOKENS = st.integers(0, VOCAB_SIZE - 1)
+
+
+class SchedulerWalk(RuleBasedStateMachine):
+    """Adds, aborts, finishes and steps in any order; the naive model is `expected_output` and a set of live ids."""
+
+    live = Bundle("live")
+
+    @initialize(
+        num_blocks=st.integers(1, 16),
+        block_size=st.integers(1, 6),
+        seats=st.integers(1, 5),
+        slots=st.integers(1, 5),
+        budget=st.integers(1, 20),
+        chunk=st.integers(1, 20),
+        max_model_len=st.integers(1, 40),
+        num_lookback=st.integers(0, 3),
+        chunked=st.booleans(),
+    )
+    def start(self, num_blocks, block_size, seats, slots, budget, chunk, max_model_len, num_lookback, chunked):
+        self.config = SchedulerConfig(
+            num_blocks, block_size, slots, seats, budget, chunk, max_model_len, num_lookback, chunked
+        )
+        self.driver = Driver(self.config)
+        self.specs: dict[int, SequenceSpec] = {}
+        self.next_id = 0
+
+    @rule(
+        target=live,
+        prompt=st.lists(TOKENS, min_size=1, max_size=24),
+        max_tokens=st.integers(0, 24),
+        stops=st.lists(TOKENS, max_size=2),
+        min_tokens=st.integers(0, 6),
+    )
+    def add(self, prompt, max_tokens, stops, min_tokens):
+        longest = min(self.config.max_model_len, self.config.num_blocks * self.config.block_size)
+        if not self.config.enable_chunked_prefill:
+            longest = min(longest, self.config.max_num_batched_tokens)
+        try:
+            spec = self.driver.add(self.next_id, prompt, max_tokens, stops, min_tokens)
+        except ValueError:
+            assert len(prompt) > longest
+            return multiple()
+        assert len(prompt) <= longest
+        self.specs[self.next_id] = spec
+        self.next_id += 1
+        return self.next_id - 1
+
+    @rule(num_steps=st.integers(1, 8))
+    def step(self, num_steps):
+        for _ in range(num_steps):
+            plan = self.driver.step()
+            self._compare()
+            assert (plan.kind == "empty") == (plan.num_seqs == 0)
+
+    @rule(seq_id=consumes(live), in_flight=st.booleans())
+    def abort(self, seq_id, in_flight):
+        self._end(seq_id, in_flight, lambda: self.driver.scheduler.abort(seq_id))
+
+    @rule(seq_id=consumes(live), in_flight=st.booleans(), part=st.floats(0, 1))
+    def finish(self, seq_id, in_flight, part):
+        keep = int(part * len(self.driver.outputs.get(seq_id, [])))
+        self._end(seq_id, in_flight, lambda: self.driver.scheduler.finish(seq_id, keep))
+
+    @rule()
+    def discard(self):
+        plan = self.driver.scheduler.schedule()
+        self.driver.scheduler.discard(plan.step_id)
+
+    @invariant()
+    def holds(self):
+        scheduler = self.driver.scheduler
+        scheduler.check()
+        assert scheduler.num_running + scheduler.num_waiting == len(self.specs)
+        assert scheduler.has_unfinished() == bool(self.specs)
+        for seq_id, spec in self.specs.items():
+            text = spec.prompt_token_ids.tolist() + self.driver.outputs.get(seq_id, [])
+            assert scheduler.token_ids(seq_id).tolist() == text
+
+    def teardown(self):
+        if hasattr(self, "driver"):
+            self.driver.run(20000)
+            self._compare()
+            assert not self.specs
+
+    def _end(self, seq_id, in_flight, end) -> None:
+        if in_flight:
+            plan = self.driver.scheduler.schedule()
+            sampled = self.driver.worker.execute(plan)
+        assert end() == (seq_id in self.specs)
+        self.specs.pop(seq_id, None)
+        self.driver.scheduler.check()
+        if in_flight:
+            before = len(self.driver.outputs.get(seq_id, []))
+            self.driver.finish_step(plan, *sampled)
+            assert len(self.driver.outputs.get(seq_id, [])) == before
+            self._compare()
+
+    def _compare(self) -> None:
+        """Judge the texts that have ended since the last call."""
+        for seq_id in [seq_id for seq_id in self.specs if seq_id in self.driver.reasons]:
+            spec = self.specs.pop(seq_id)
+            assert (self.driver.outputs.get(seq_id, []), self.driver.reasons[seq_id]) == expected_output(
+                spec, self.config
+            )
+
+
+SchedulerWalk.TestCase.settings = settings(
+    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+TestSchedulerWalk = SchedulerWalk.TestCase
