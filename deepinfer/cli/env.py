@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 import deepinfer
+from deepinfer.cli.exit_code import ExitCode
 from deepinfer.envs import EnvFinding, read_environment
-from deepinfer.errors import CheckpointError
+from deepinfer.errors import CheckpointError, DeepInferError
 
 
 def env(
@@ -19,7 +20,12 @@ def env(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show versions, the chosen backend (and why not the others) and every DEEPINFER_ variable that is set."""
-    report = {**_versions(), **_backend(device), "environment": [_row(item) for item in read_environment().findings]}
+    variables = [_row(finding) for finding in read_environment().findings]
+    try:
+        report = {**_versions(), **_backend(device), "environment": variables}
+    except DeepInferError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(ExitCode.USAGE) from error
     if json:
         typer.echo(json_format.dumps(report, indent=1))
         return
@@ -54,9 +60,15 @@ def _versions() -> dict[str, Any]:
 
 def _backend(device: str) -> dict[str, Any]:
     from deepinfer.ops.select import select_backend
+    from deepinfer.worker.device import resolve_device
 
-    selected = select_backend("auto", device)
-    return {"device": device, "backend": selected.name, "reason": selected.reason, "rejected": selected.rejected}
+    selected = select_backend("auto", "cpu" if device == "auto" else device)
+    return {
+        "device": str(resolve_device(device, selected.name)),
+        "backend": selected.name,
+        "reason": selected.reason,
+        "rejected": selected.rejected,
+    }
 
 
 def _row(finding: EnvFinding) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepinfer.cli.exit_code import ExitCode
-from deepinfer.errors import DeepInferError, RequestError
+from deepinfer.errors import ConfigError, DeepInferError, RequestError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from deepinfer.outputs import RequestOutput
@@ -57,12 +57,10 @@ def _run(prompts: list[str], sampling: dict[str, Any], options: dict[str, Any], 
     try:
         with LLM(**options) as llm:
             return llm.generate(prompts, _changed(llm.default_params, sampling), use_tqdm=progress)
-    except RequestError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(ExitCode.USAGE) from error
-    except DeepInferError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(ExitCode.ENGINE) from error
+    except Exception as error:  # whatever it is, the exit code tells a wrong call from a failing engine
+        is_usage = isinstance(error, (RequestError, ConfigError, UnsupportedFeatureError))
+        typer.echo(f"error: {error}" if isinstance(error, DeepInferError) else f"error: {error!r}", err=True)
+        raise typer.Exit(ExitCode.USAGE if is_usage else ExitCode.ENGINE) from error
 
 
 def _changed(defaults: SamplingParams, changes: dict[str, Any]) -> SamplingParams:

@@ -16,6 +16,7 @@ from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.engine.step_worker import StepWorker
 from deepinfer.errors import EngineClosedError, RequestError
 from deepinfer.logging import get_logger
+from deepinfer.outputs import RequestOutput
 
 logger = get_logger(__name__)
 
@@ -67,6 +68,13 @@ class LLMEngine:
             raise
         self._counts["requests"] += 1
 
+    def refuse(
+        self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
+    ) -> RequestOutput:
+        """Answer a request that cannot run with its own error."""
+        self._counts.update(("requests", "error"))
+        return self._outputs.refused(request_id, error, prompt, prompt_token_ids)
+
     def abort_request(self, request_id: str) -> None:
         """End a request early, from any thread, any number of times; an unknown one is ignored."""
         self._aborts.append(request_id)
@@ -79,10 +87,6 @@ class LLMEngine:
     def has_unfinished_requests(self) -> bool:
         """Whether a step would give somebody something."""
         return self._outputs.num_unfinished > 0
-
-    def is_unfinished(self, request_id: str) -> bool:
-        """Whether a request with this id is in the engine."""
-        return self._outputs.seq_id_of(request_id) is not None
 
     def request_id_of(self, seq_id: int) -> str | None:
         """Public id of an unfinished sequence."""

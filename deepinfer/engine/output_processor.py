@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Final
 
 from deepinfer._C import StepPlan, StepUpdate
@@ -116,6 +117,19 @@ class OutputProcessor:
         outputs = StepOutputs()
         self._end(seq_id, "error", outputs, error=error)
         return outputs
+
+    def refused(
+        self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
+    ) -> RequestOutput:
+        """The output of a request that never ran."""
+        output = RequestOutput.failed(request_id, error, prompt, prompt_token_ids)
+        metrics = RequestMetrics(
+            num_prompt_tokens=len(prompt_token_ids),
+            batch_invariant=self._modes.batch_invariant,
+            numerics=self._modes.numerics,
+            backend=self._modes.backend,
+        )
+        return replace(output, metrics=metrics)
 
     def _take(self, state: RequestState, tokens: list[int], samples: list[SampledToken], now: float) -> None:
         if tokens and state.first_token_time is None:

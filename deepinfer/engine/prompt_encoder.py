@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ def _as_list(prompts: Any) -> list[Any]:
         return [prompts]
     if isinstance(prompts, np.ndarray):
         return [prompts] if prompts.ndim == 1 else list(prompts)
-    if not isinstance(prompts, Sequence) or isinstance(prompts, bytes):
+    if not isinstance(prompts, Iterable) or isinstance(prompts, bytes):
         raise RequestError(
             f"prompts is a {type(prompts).__name__}; expected {_FORMS}, or a list of such", code="invalid_prompt"
         )

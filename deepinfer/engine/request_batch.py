@@ -106,8 +106,8 @@ class RequestBatch:
 
     def _refuse(self, index: int, item: _Prepared, error: DeepInferError) -> None:
         """Answer a request that never runs."""
-        ids = None if item.request is None else item.request.prompt_token_ids.tolist()
-        self._mailbox.finished.append(RequestOutput.failed(item.request_id, error, item.text, ids))
+        ids = [] if item.request is None else item.request.prompt_token_ids.tolist()
+        self._mailbox.finished.append(self._loop.refuse(item.request_id, error, item.text, ids))
         if self._mailbox.streaming:
             failure = RequestFailure.from_exception(error)
             self._mailbox.deltas.append(

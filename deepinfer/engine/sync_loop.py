@@ -11,6 +11,7 @@ from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.mailbox import Mailbox
 from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.errors import RequestError
+from deepinfer.outputs import RequestOutput
 
 
 class SyncLoop:
@@ -32,6 +33,13 @@ class SyncLoop:
                 raise RequestError(f"request id {request.request_id!r} is in use", code="duplicate_request_id")
             self._engine.add_request(request, prompt, prompt_index=prompt_index, streaming=mailbox.streaming)
             self._mailboxes[request.request_id] = mailbox
+
+    def refuse(
+        self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
+    ) -> RequestOutput:
+        """The output of a request that cannot run."""
+        with self._lock:
+            return self._engine.refuse(request_id, error, prompt, prompt_token_ids)
 
     def is_unfinished(self, request_id: str) -> bool:
         """Whether the id is in use."""

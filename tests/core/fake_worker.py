@@ -13,6 +13,26 @@ VOCAB_SIZE = 7
 FINISH_REASONS = ("running", "stop", "length")
 
 
+def make_config(**changes: int) -> SchedulerConfig:
+    """A small configuration with the given fields changed."""
+    fields = {
+        "num_blocks": 64,
+        "block_size": 4,
+        "num_state_slots": 8,
+        "max_num_seqs": 8,
+        "max_num_batched_tokens": 32,
+        "max_prefill_chunk": 32,
+        "max_model_len": 64,
+        "num_lookback": 3,
+    }
+    return SchedulerConfig(**(fields | changes))
+
+
+def prompt_of(length: int, first: int = 0) -> list[int]:
+    """Some prompt of that length."""
+    return [(first + 3 * i) % 7 for i in range(length)]
+
+
 def next_token(text: list[int]) -> int:
     """The token that follows a text: a function of every token before it."""
     return crc32(bytes(text)) % VOCAB_SIZE

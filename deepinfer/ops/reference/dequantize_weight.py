@@ -36,7 +36,7 @@ def _scale_row_groups(values: torch.Tensor, scales: torch.Tensor) -> torch.Tenso
     """Multiply [..., out, in] in place by one scale per row and 32 columns [..., out, ceil(in/32)]."""
     if values.shape[-1] % BLOCK:
         return values.mul_(scales.repeat_interleave(BLOCK, -1)[..., : values.shape[-1]])
-    values.view(*values.shape[:-1], -1, BLOCK).mul_(scales.unsqueeze(-1))
+    values.view(*values.shape[:-1], scales.shape[-1], BLOCK).mul_(scales.unsqueeze(-1))
     return values
 
 
@@ -46,5 +46,5 @@ def _scale_tiles(values: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     scales = scales.repeat_interleave(BLOCK, -1)[..., :num_columns]
     if num_rows % BLOCK:
         return values.mul_(scales.repeat_interleave(BLOCK, -2)[..., :num_rows, :])
-    values.view(*values.shape[:-2], -1, BLOCK, num_columns).mul_(scales.unsqueeze(-2))
+    values.view(*values.shape[:-2], num_rows // BLOCK, BLOCK, num_columns).mul_(scales.unsqueeze(-2))
     return values

@@ -91,7 +91,7 @@ def _scores_by_row(
         parts = [torch.bmm(heads.expand(num_tiles, -1, -1), tiles) for heads in padded[index].view(-1, TILE_ROWS, dim)]
         products = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))[:, :num_heads]
         weights = head_weights[row].expand(num_tiles, -1)
-        out[row, : num_tiles * TILE_ENTRIES] = _sum_heads(products, weights).view(-1)
+        out[row, : num_tiles * TILE_ENTRIES] = _sum_heads(products, weights).reshape(-1)
 
 
 def _sum_heads(products: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

@@ -9,8 +9,8 @@ def power_of_two_scale(groups: torch.Tensor, *, floor: float, largest: float) ->
     """Smallest power of two that is >= max(amax, floor) * f32(1/largest) for each group.
 
     The exponent is rounded up from the float32 bits of that float32 product: adding 0x7fffff carries into the
-    exponent unless the mantissa is zero (spec/model.md 2.3). A group with Inf gets Inf and one with NaN gets 0: both
-    turn every value of the group into NaN when it is divided by the scale, rounded and multiplied again.
+    exponent unless the mantissa is zero (spec/model.md 2.3). A group with NaN or Inf gets Inf, which turns every value
+    of the group into NaN when it is divided by the scale, rounded and multiplied again.
 
     Args:
         groups: float32 [..., group size].
@@ -21,14 +21,14 @@ def power_of_two_scale(groups: torch.Tensor, *, floor: float, largest: float) ->
         float32 [..., 1].
     """
     amax = groups.abs().amax(-1, keepdim=True).clamp_min_(floor)
+    amax.nan_to_num_(nan=torch.inf, posinf=torch.inf)
     bits = amax.mul_(1.0 / largest).view(torch.int32)
     return bits.add_(0x7FFFFF).bitwise_and_(0x7F800000).view(torch.float32)
 
 
 def encode_e8m0(scale: torch.Tensor) -> torch.Tensor:
     """uint8 E8M0 bytes [...] of scales [..., 1] made by `power_of_two_scale`; 255 (NaN) for the poisoned ones."""
-    byte = scale.squeeze(-1).view(torch.int32) >> 23
-    return torch.where(byte == 0, 255, byte).to(torch.uint8)
+    return (scale.squeeze(-1).view(torch.int32) >> 23).to(torch.uint8)
 
 
 def decode_e8m0(scales: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 
 from deepinfer.ops.reference.exact_math import exp
 from deepinfer.ops.reference.matmul_grouped import aligned
@@ -45,6 +46,8 @@ def sparse_attention(
     num_entries = 0 if entries is None else entries.shape[1]
     # Absent places read an extra row of zeros.
     padded_kv = torch.cat((window_kv, window_kv.new_zeros(1, dim)))
+    if width == 1:  # one product with one column would become a matrix-vector product with bits of its own
+        width, window_index = 2, F.pad(window_index, (0, 1), value=-1)
     index = torch.where(window_index < 0, window_kv.shape[0], window_index)
     chunk = max(1, _CHUNK_ELEMENTS // ((width + num_entries) * dim))
     outputs = []
@@ -59,9 +62,11 @@ def sparse_attention(
 
 
 def _masked_entries(entries: torch.Tensor, valid: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Entries with zeros at the invalid ones, and the validity."""
+    """Entries with zeros at the invalid ones, and the validity; at least two places (see above)."""
     if valid is None:
-        return entries, torch.ones(entries.shape[:2], dtype=torch.bool, device=entries.device)
+        valid = torch.ones(entries.shape[:2], dtype=torch.bool, device=entries.device)
+    if entries.shape[1] == 1:
+        entries, valid = F.pad(entries, (0, 0, 0, 1)), F.pad(valid, (0, 1))
     return torch.where(valid.unsqueeze(-1), entries, 0.0), valid
 
 

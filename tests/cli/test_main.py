@@ -1,0 +1,55 @@
+"""The command line: commands, JSON output and exit codes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from deepinfer.cli.main import app
+from tests.support.golden_case import GOLDEN
+
+MODEL = ["--model", str(GOLDEN / "nano-s1"), "--numerics", "fp32"]
+
+
+def invoke(*arguments: str, stdin: str | None = None, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_generate_prints_text_or_json() -> None:
+    options = [*MODEL, "--max-tokens", "3", "--temperature", "0"]
+    assert "3 tokens" in invoke("generate", "ab", *options)
+    rows = [json.loads(line) for line in invoke("generate", "ab", "cd", *options, "--json").splitlines()]
+    assert [row["prompt"] for row in rows] == ["ab", "cd"]
+    assert all(len(row["outputs"][0]["token_ids"]) == 3 and row["error"] is None for row in rows)
+    (row,) = [json.loads(line) for line in invoke("generate", "-", *options, "--json", stdin="ab").splitlines()]
+    assert row["outputs"][0]["token_ids"] == rows[0]["outputs"][0]["token_ids"]
+
+
+def test_exit_codes() -> None:
+    long = "ab" * 400
+    rows = invoke("generate", "a", long, *MODEL, "--max-model-len", "64", "--json", code=1).splitlines()
+    assert json.loads(rows[1])["error"]["code"] == "prompt_too_long"
+    invoke("generate", code=2)
+    invoke("generate", "a", *MODEL, "--temperature", "-1", code=2)
+    invoke("generate", "a", *MODEL[:2], "--numerics", "fp16", code=2)
+    invoke("generate", "a", "--model", "/nowhere/at/all", code=3)
+    invoke("unknown", code=2)
+
+
+def test_env_tells_backend_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPINFER_BATCH_INVARIANT", "1")
+    monkeypatch.setenv("DEEPINFER_ENFORCE_EAGER", "enabled")
+    monkeypatch.setenv("DEEPINFER_GC_INTERVALL_STEP", "5")
+    report = json.loads(invoke("env", "--json"))
+    assert report["backend"] == "reference" and set(report["rejected"]) == {"cpu", "cuda"}
+    uses = {row["name"]: row["use"] for row in report["environment"]}
+    assert uses["DEEPINFER_BATCH_INVARIANT"] == "field" and uses["DEEPINFER_GC_INTERVALL_STEP"] == "unknown"
+    text = invoke("env")
+    assert "not cuda" in text and "error: expected one of" in text and "did you mean" in text
+
+
+def test_help_lists_every_command() -> None:
+    text = invoke("--help")
+    assert all(name in text for name in ("generate", "inspect", "env"))

@@ -1,0 +1,88 @@
+"""Experts against float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from deepinfer.core.cache_spec import KVRounding
+from deepinfer.ops import reference
+from tests.ops.builders import dense_float64, fp4_weight, fp8_weight, normal
+from tests.ops.tolerances import assert_close
+
+DIM, HIDDEN, EXPERTS, TOP_K = 64, 96, 5, 3
+
+
+def _round(x: torch.Tensor, quantize: bool) -> torch.Tensor:
+    rounding = KVRounding.FP8_GROUP32 if quantize else KVRounding.NONE
+    return reference.round_vectors(x.float(), rounding).double()
+
+
+def _expert(x, w1, w3, w2, weight, limit: float, quantize: bool) -> torch.Tensor:
+    gate = (x @ dense_float64(w1).T).clamp_max(limit)
+    up = (x @ dense_float64(w3).T).clamp(-limit, limit)
+    return _round(torch.nn.functional.silu(gate) * up * weight[:, None], quantize) @ dense_float64(w2).T
+
+
+def _stacks():
+    routed = (fp4_weight(EXPERTS, HIDDEN, DIM, seed=1), fp4_weight(EXPERTS, HIDDEN, DIM, seed=2))
+    shared = (fp8_weight(HIDDEN, DIM, seed=4), fp8_weight(HIDDEN, DIM, seed=5), fp8_weight(DIM, HIDDEN, seed=6))
+    return (*routed, fp4_weight(EXPERTS, DIM, HIDDEN, seed=3)), shared
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 17, 90])
+@pytest.mark.parametrize("quantize", [False, True])
+def test_moe(rows: int, quantize: bool):
+    (w1, w3, w2), shared = _stacks()
+    x = normal(rows, DIM) * 2
+    ids = torch.stack([torch.randperm(EXPERTS)[:TOP_K] for _ in range(rows)]) if rows else torch.zeros(0, 3).long()
+    weights = normal(rows, TOP_K, seed=7).abs()
+    got = reference.moe(x, ids, weights, w1, w3, w2, shared, limit=1.5, quantize=quantize, act_dtype=torch.float32)
+    want = torch.zeros(rows, DIM, dtype=torch.float64)
+    a = _round(x, quantize)
+    for row in range(rows):
+        for rank in range(TOP_K):
+            e = int(ids[row, rank])
+            one = slice(row, row + 1)
+            want[one] += _expert(a[one], w1[e], w3[e], w2[e], weights[one, rank].double(), 1.5, quantize)
+    want += _expert(a, *shared, torch.ones(rows, dtype=torch.float64), 1.5, quantize)
+    assert_close(got, want, "moe_quantized" if quantize else "moe")
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_moe_is_the_sum_of_expert_mlps(quantize: bool, dtype: torch.dtype):
+    """Bit by bit: the sum over ranks in order, then the shared expert, one rounding."""
+    (w1, w3, w2), shared = _stacks()
+    options = {"limit": 1.5, "quantize": quantize, "act_dtype": dtype}
+    x, ids, weights = normal(20, DIM, dtype=dtype), torch.randint(0, EXPERTS, (20, TOP_K)), normal(20, TOP_K).abs()
+    got = reference.moe(x, ids, weights, w1, w3, w2, shared, **options)
+    a = _round(x, quantize).float()
+    for row in range(20):
+        one = a[row : row + 1]
+        parts = [
+            reference.expert_mlp(one, w1[e], w3[e], w2[e], weights[row, rank : rank + 1], **options)
+            for rank, e in enumerate(ids[row].tolist())
+        ]
+        total = (parts[0] + parts[1]) + parts[2]
+        total = total + reference.expert_mlp(one, *shared, None, **options)
+        assert torch.equal(got[row : row + 1], total.to(dtype))
+
+
+def test_gate_is_clamped_from_above_only():
+    identity = fp8_weight(32, 32)
+    eye = torch.eye(32).to(torch.float8_e4m3fn)
+    w = type(identity)(eye, torch.full((1, 1), 127, dtype=torch.uint8), identity.format)
+    x = torch.tensor([[-20.0, 20.0, -3.0] + [0.0] * 29])
+    got = reference.expert_mlp(x, w, w, w, None, limit=10.0, quantize=False, act_dtype=torch.float32)
+    gate, up = x.double().clamp_max(10), x.double().clamp(-10, 10)
+    torch.testing.assert_close(got.double(), torch.nn.functional.silu(gate) * up, atol=1e-5, rtol=1e-6)
+
+
+def test_more_experts_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
+    (w1, w3, w2), shared = _stacks()
+    options = {"limit": 10.0, "quantize": True, "act_dtype": torch.float32}
+    x, ids, weights = normal(50, DIM), torch.randint(0, EXPERTS, (50, TOP_K)), normal(50, TOP_K).abs()
+    whole = reference.moe(x, ids, weights, w1, w3, w2, shared, **options)
+    monkeypatch.setattr("deepinfer.ops.reference.expert_matmul._CHUNK_ELEMENTS", 2 * DIM * HIDDEN)
+    assert torch.equal(reference.moe(x, ids, weights, w1, w3, w2, shared, **options), whole)
