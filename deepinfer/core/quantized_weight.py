@@ -21,7 +21,8 @@ class QuantizedWeight:
 
     Attributes:
         codes: FP8: float8_e4m3fn [..., out, in]; FP4: uint8 [..., out, in/2]. A leading expert dimension is allowed.
-        scales: uint8 E8M0 bytes (value 2^(byte-127)); FP8: [..., ceil(out/32), ceil(in/32)]; FP4: [..., out, ceil(in/32)].
+        scales: uint8 E8M0 bytes (value 2^(byte-127)); FP8: [..., ceil(out/32), ceil(in/32)];
+            FP4: [..., out, ceil(in/32)].
         format: which of the two.
     """
 

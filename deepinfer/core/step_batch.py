@@ -21,7 +21,8 @@ class StepBatch:
         context_lens: [S] tokens of the sequence that are in the caches before this step.
         state_slots: [S] slot of the ring and compressor state.
         block_tables: [S, max_blocks] block numbers, -1 behind the end.
-        ngram_ids: [T, n] the row's token and its n-1 predecessors (nearest first), -1 before the start; n = 0 without Engram.
+        ngram_ids: [T, n] the row's token and its n-1 predecessors (nearest first), -1 before the start;
+            n = 0 without Engram.
         logit_rows: [L] rows whose final hidden state is wanted, ascending.
         seq_lens_q: python copy of the rows per sequence, so that no code has to synchronise to know the shapes.
         starts: python copy of context_lens.

@@ -20,7 +20,8 @@ class StepPlan(Protocol):
         state_slots: int32 [S].
         block_ids, cu_blocks: int32 block tables, flat, with prefix sums [S+1].
         token_ids, positions: int32 [T].
-        lookback_ids: int32 [S, num_lookback] tokens before the sequence's first row, nearest first, -1 before the start.
+        lookback_ids: int32 [S, num_lookback] tokens before the sequence's first row, nearest first; -1 before the
+            start.
         samples: bool [S], whether the last row yields a token.
         output_indices: int32 [S] index of the token to be sampled.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config

@@ -30,7 +30,9 @@ def test_eval_rows(llm: LLM, capsys: pytest.CaptureFixture[str]) -> None:
     num_tokens = sum(len(logprobs) for _, _, logprobs in scores)
     loss = -sum(total for total, _, _ in scores) / num_tokens
     with capsys.disabled():
-        print(f"\neval: {sum(solved.values())} of {len(ROWS)} rows, mean loss {loss:.4f} over {num_tokens} answer tokens")
+        print(
+            f"\neval: {sum(solved.values())} of {len(ROWS)} rows, mean loss {loss:.4f} over {num_tokens} answer tokens"
+        )
         print(", ".join(f"{task} {count}" for task, count in sorted(solved.items())))
     assert sum(solved.values()) >= REQUIRED
     assert sum(is_greedy for _, is_greedy, _ in scores) >= sum(solved.values())

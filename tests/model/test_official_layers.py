@@ -17,8 +17,8 @@ ROUNDING = [
     "pair-calm-s2-rounding-len60",
     "pair-calm-s2-rounding-len17",
 ]
-# Median over positions of a sublayer's relative error. fp32-quant meets the same rounding points in fp32. In official, a
-# bf16 rounding in front of a quantizer flips about 1 code in 30 (e4m3) or 100 (e2m1) by one step; measured: 0.028-0.039
+# Median over positions of a sublayer's relative error. fp32-quant meets the same rounding points in fp32. In official,
+# a bf16 rounding in front of a quantizer flips 1 code in 30 (e4m3) or 100 (e2m1) by a step; measured: 0.028-0.039
 # for experts (two quantizers deep), 0.062-0.099 for attention (five deep, random weights).
 MEDIAN_LIMITS = {
     ("fp32-quant", "attn"): 1e-5,

@@ -59,9 +59,7 @@ class Attention:
     def _query(self, q_lora: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         """Rotated query heads [T, H, d]."""
         config, ops = self._runtime.config, self._runtime.ops
-        q = ops.quantized_linear(
-            q_lora, self.wq_b, quantize=self._runtime.quantize, out_dtype=self._runtime.act_dtype
-        )
+        q = ops.quantized_linear(q_lora, self.wq_b, quantize=self._runtime.quantize, out_dtype=self._runtime.act_dtype)
         return ops.apply_rope(q.view(-1, config.num_attention_heads, config.head_dim), cos, sin)
 
     def _window_vectors(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, ctx: StepContext) -> torch.Tensor:

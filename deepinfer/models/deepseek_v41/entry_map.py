@@ -57,7 +57,7 @@ class EntryMap:
         cache.data[block, offset] = encoded
 
     def gather_rows(self, cache: VectorCache, picks: torch.Tensor, rows: slice) -> torch.Tensor:
-        """Bytes of picked entries, uint8 [n, K, bytes], for picks int64 [n, K] of the rows in `rows`; -1 reads entry 0."""
+        """Bytes uint8 [n, K, bytes] of picked entries, picks int64 [n, K] of the rows in `rows`; -1 reads entry 0."""
         seq = self.row_seq[rows, None].expand_as(picks)
         block, offset = self._locate(seq, picks.clamp(min=0))
         return cache.data[block.clamp(min=0), offset]

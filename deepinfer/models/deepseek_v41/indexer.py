@@ -31,7 +31,7 @@ class Indexer:
         self.weights_proj = weights.plain("indexer.weights_proj.weight")
 
     def __call__(self, x: torch.Tensor, q_lora: torch.Tensor, ctx: StepContext) -> None:
-        """Fill ``ctx.picks`` from the attention input x [T, D] and the normed low-rank query q_lora [T, q_lora_rank]."""
+        """Fill ``ctx.picks`` from the attention input x [T, D] and the low-rank query q_lora [T, q_lora_rank]."""
         entries = ctx.entries[self._plan.ratio]
         topk = self._runtime.config.index_topk
         if entries.max_visible <= topk and not ctx.probe.active:

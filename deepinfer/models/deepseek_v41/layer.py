@@ -39,9 +39,7 @@ class Layer:
             assert compressed_vocab is not None
             self.engram = Engram(runtime, weights.under("engram"), plan.layer_id, compressed_vocab)
 
-    def __call__(
-        self, streams: torch.Tensor, pre: torch.Tensor, ctx: StepContext
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, streams: torch.Tensor, pre: torch.Tensor, ctx: StepContext) -> tuple[torch.Tensor, torch.Tensor]:
         """(streams [T, S, D], pre [T, S]) -> the same after this layer."""
         probe = ctx.probe
         if self.engram is not None:

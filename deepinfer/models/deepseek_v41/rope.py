@@ -23,7 +23,7 @@ class RopeTable:
 
 @dataclass(frozen=True, slots=True)
 class RopeTables:
-    """Window-only layers use `rope_theta` plainly; compressed layers `compress_rope_theta` with YaRN (spec/model.md 4.2)."""
+    """Window-only: `rope_theta`, plain; compressed: `compress_rope_theta` with YaRN (spec/model.md 4.2)."""
 
     window: RopeTable
     compressed: RopeTable

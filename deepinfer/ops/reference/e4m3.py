@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import torch
 
+# Constants are zero-dim tensors, which torch takes in half the time of Python numbers (on any device).
+_EXPONENT_FIELD = torch.tensor(0x7F800000, dtype=torch.int32)
+_SHIFT = torch.tensor(1.5 * 2.0**20)
+_SEVEN = torch.tensor(7, dtype=torch.int16)
+_NOT_BIT_14, _BIT_14 = torch.tensor(-0x4001, dtype=torch.int16), torch.tensor(0x4000, dtype=torch.int16)
+_NAN_CARRY = torch.tensor(0x80, dtype=torch.int16)
+_HALF_BIAS = torch.tensor(256.0)
 _SMALL = 4096  # elements up to which torch's own (slow, unvectorised) conversion is quicker than several calls
 
 
@@ -15,8 +22,8 @@ def round_e4m3(x: torch.Tensor) -> torch.Tensor:
     """
     if x.numel() <= _SMALL:
         return x.to(torch.float8_e4m3fn).to(torch.float32)
-    binade = x.view(torch.int32).bitwise_and(0x7F800000).view(torch.float32)
-    shift = binade.clamp_min_(2.0**-6).mul_(1.5 * 2.0**20)
+    binade = x.view(torch.int32).bitwise_and(_EXPONENT_FIELD).view(torch.float32)
+    shift = binade.clamp_min_(2.0**-6).mul_(_SHIFT)
     return torch.add(x, shift).sub_(shift).copysign_(x)
 
 
@@ -32,6 +39,6 @@ def decode_e4m3(codes: torch.Tensor) -> torch.Tensor:
     if codes.numel() <= _SMALL:
         return codes.view(torch.float8_e4m3fn).to(torch.float32)
     # Moved into the fields of a float16 (sign 15, exponent 13..10, mantissa 9..7) a code is its value times 2^-8.
-    half = codes.view(torch.int8).to(torch.int16).bitwise_left_shift_(7).bitwise_and_(-0x4001)
-    half.bitwise_or_(half.add(0x80).bitwise_and_(0x4000))  # magnitude 0x7f carries into bit 14: exponent 31, NaN
-    return half.view(torch.float16).to(torch.float32).mul_(256.0)
+    half = codes.view(torch.int8).to(torch.int16).bitwise_left_shift_(_SEVEN).bitwise_and_(_NOT_BIT_14)
+    half.bitwise_or_(half.add(_NAN_CARRY).bitwise_and_(_BIT_14))  # magnitude 0x7f carries into bit 14: exponent 31, NaN
+    return half.view(torch.float16).to(torch.float32).mul_(_HALF_BIAS)

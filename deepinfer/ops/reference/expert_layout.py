@@ -14,12 +14,12 @@ class ExpertLayout:
     """Tiles of 16 rows, each of one expert, experts ascending; experts without rows have no tile.
 
     Attributes:
-        experts: ids that have rows, ascending.
+        experts: int64 [active], ids that have rows, ascending.
         tiles_per_expert: tiles of each of them.
         slots: int64 [A], place 0 .. 16 * tiles - 1 of every assignment (row, rank), in assignment order.
     """
 
-    experts: list[int]
+    experts: torch.Tensor
     tiles_per_expert: list[int]
     slots: torch.Tensor
 
@@ -34,6 +34,4 @@ class ExpertLayout:
         shift = (tiles.cumsum(0) - tiles) * TILE_ROWS - (counts.cumsum(0) - counts)
         slots = torch.empty_like(expert_ids)
         slots[order] = torch.arange(expert_ids.shape[0], device=expert_ids.device) + shift[sorted_ids]
-        tiles_per_expert = tiles.tolist()
-        experts = [expert for expert, count in enumerate(tiles_per_expert) if count]
-        return cls(experts, [tiles_per_expert[expert] for expert in experts], slots)
+        return cls(tiles.nonzero().squeeze(1), [count for count in tiles.tolist() if count], slots)

