@@ -28,6 +28,9 @@ class Layer:
     ) -> None:
         config = runtime.config
         self.name = f"layers.{plan.layer_id}"
+        self._runtime = runtime
+        self._layer_id = plan.layer_id
+        self._is_draft_target = plan.layer_id in config.dspark_target_layer_ids
         self.attn_hc = HyperConnection(runtime, weights, "attn")
         self.attention = Attention(runtime, weights.under("attn"), plan, ropes)
         self.ffn_hc = HyperConnection(runtime, weights, "ffn")
@@ -45,6 +48,8 @@ class Layer:
         if self.engram is not None:
             streams = probe.call(f"{self.name}.engram", self.engram, streams, ctx)
 
+        if self._is_draft_target:
+            ctx.features[self._layer_id] = self._runtime.stream_mean(streams)
         mixing = self.attn_hc.mix(streams)
         x = self.attn_hc.read(streams, pre)
         probe.record(f"{self.name}.attn.in", x)

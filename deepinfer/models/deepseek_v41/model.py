@@ -8,6 +8,7 @@ from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.core.tensor_source import TensorSource
+from deepinfer.models.deepseek_v41.draft_model import DraftModel
 from deepinfer.models.deepseek_v41.entry_map import EntryMap
 from deepinfer.models.deepseek_v41.head import Head
 from deepinfer.models.deepseek_v41.layer import Layer
@@ -26,6 +27,7 @@ class DeepSeekV41Model:
         source: checkpoint tensors by name, already validated.
         device: where weights go and the forward pass runs.
         compressed_vocab: int64 [vocab_size] Engram token map; None without Engram layers.
+        with_drafts: also load the draft model and keep its context in every forward pass.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class DeepSeekV41Model:
         source: TensorSource,
         device: torch.device,
         compressed_vocab: torch.Tensor | None,
+        with_drafts: bool = False,
     ) -> None:
         weights = WeightReader(source, device)
         ropes = RopeTables.build(runtime, device)
@@ -45,6 +48,9 @@ class DeepSeekV41Model:
             for plan in runtime.config.layer_plans
         ]
         self.head = Head(runtime, weights, self.embedding)
+        self.draft: DraftModel | None = None
+        if with_drafts:
+            self.draft = DraftModel(runtime, weights, ropes.window, self.embedding, self.head)
 
     @property
     def vocab_size(self) -> int:
@@ -55,9 +61,11 @@ class DeepSeekV41Model:
     def forward(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> torch.Tensor:
         """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`."""
         ctx = self._context(batch, caches, probe)
-        streams, pre = self._embed(batch.token_ids)
+        streams, pre = self._runtime.initial_streams(self.embedding[batch.token_ids])
         for layer in self.layers:
             streams, pre = layer(streams, pre, ctx)
+        if self.draft is not None:
+            self.draft.store_context(ctx)
         hidden = self.head.hidden(streams[batch.logit_rows], pre[batch.logit_rows])
         probe.record("final.hidden", hidden, batch.logit_rows)
         return hidden
@@ -66,15 +74,6 @@ class DeepSeekV41Model:
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """float32 [L, vocab] from hidden [L, D]."""
         return self.head.logits(hidden)
-
-    def _embed(self, token_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """All streams start as the embedding; the first read takes stream 0."""
-        num_streams = self._runtime.config.hc_mult
-        hidden = self.embedding[token_ids].to(self._runtime.act_dtype)
-        streams = hidden[:, None, :].expand(-1, num_streams, -1).contiguous()
-        pre = torch.zeros((hidden.shape[0], num_streams), dtype=torch.float32, device=hidden.device)
-        pre[:, 0] = 1.0
-        return streams, pre
 
     def _context(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
         config = self._runtime.config

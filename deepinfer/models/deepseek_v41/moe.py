@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from deepinfer.models.deepseek_v41.draft_context import DraftContext
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
@@ -31,7 +32,7 @@ class MoE:
         shared = weights.under("shared_experts")
         self.shared = (shared.fp8("w1"), shared.fp8("w3"), shared.fp8("w2"))
 
-    def __call__(self, x: torch.Tensor, ctx: StepContext) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, ctx: StepContext | DraftContext) -> torch.Tensor:
         """Output [T, D] for the normed input x [T, D]."""
         config, ops = self._runtime.config, self._runtime.ops
         picked = ops.route(

@@ -32,6 +32,19 @@ class ModelRuntime:
         """dtype of stored activations."""
         return torch.bfloat16 if self.numerics.low_precision else torch.float32
 
+    def initial_streams(self, embedded: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(streams [T, S, D], pre [T, S]) of embeddings [T, D]: all streams are equal, the first read takes stream 0."""
+        hidden = embedded.to(self.act_dtype)
+        streams = hidden[:, None, :].expand(-1, self.config.hc_mult, -1).contiguous()
+        pre = torch.zeros(streams.shape[:2], dtype=torch.float32, device=hidden.device)
+        pre[:, 0] = 1.0
+        return streams, pre
+
+    def stream_mean(self, streams: torch.Tensor) -> torch.Tensor:
+        """Mean [T, D] over the streams [T, S, D] in float32, rounded once (spec/decode.md 1.2)."""
+        ones = torch.ones(streams.shape[:2], dtype=torch.float32, device=streams.device)
+        return (self.ops.hc_read(streams, ones, torch.float32) / streams.shape[1]).to(self.act_dtype)
+
     @property
     def quantize(self) -> bool:
         """Whether activations pass Q8/32 before quantized matrices, and q and k the FP4 quantizers."""

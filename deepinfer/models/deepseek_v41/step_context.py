@@ -24,6 +24,7 @@ class StepContext:
         window: sliding-window map, the same for all layers.
         entries: paging map per compression ratio.
         picks: entry numbers attended to, int64 [T, index_topk], by index source layer; filled by that layer's indexer.
+        features: mean of the streams [T, D] as they enter a draft target layer's attention, by layer.
         candidates: candidate blocks int64 [T, blocks] of the candidate source, once it has run.
     """
 
@@ -34,3 +35,4 @@ class StepContext:
     entries: dict[int, EntryMap]
     picks: dict[int, torch.Tensor] = field(default_factory=dict)
     candidates: torch.Tensor | None = None
+    features: dict[int, torch.Tensor] = field(default_factory=dict)

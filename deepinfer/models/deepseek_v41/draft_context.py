@@ -1,0 +1,64 @@
+"""Geometry of one draft pass: where the blocks stand and which keys they see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.probe import Probe
+
+
+@dataclass(frozen=True, slots=True)
+class DraftContext:
+    """R requests with a block of G rows each. Tensors int64 on the model's device.
+
+    The workspace of keys is [context ring rows of request 0 | its block | context of request 1 | ...], each request
+    with `window` context places (absent ones before the start hold nothing) and G block places.
+
+    Attributes:
+        caches: all cache tensors; the draft windows are keyed behind the target layers.
+        probe: research hooks.
+        positions: [R * G] position of each block row: P + 1 .. P + G.
+        context_slots: [R, W] state slot, and
+        context_positions: [R, W] position P - W + 1 .. P, negative before the start.
+        key_index: [R * G, W + G] workspace rows that each block row attends to, -1 for absent.
+        block_size: G.
+    """
+
+    caches: CacheTensors
+    probe: Probe
+    positions: torch.Tensor
+    context_slots: torch.Tensor
+    context_positions: torch.Tensor
+    key_index: torch.Tensor
+    block_size: int
+
+    @classmethod
+    def build(
+        cls,
+        last_positions: torch.Tensor,
+        state_slots: torch.Tensor,
+        caches: CacheTensors,
+        probe: Probe,
+        sizes: tuple[int, int],
+    ) -> DraftContext:
+        """For last accepted positions P [R] and state slots [R]; `sizes` = (window, block size)."""
+        window, block = sizes
+        device, num_requests = last_positions.device, last_positions.shape[0]
+        context = last_positions[:, None] + torch.arange(1 - window, 1, device=device)
+        places = torch.arange(num_requests, device=device)[:, None] * (window + block)
+        keys = places + torch.arange(window + block, device=device)
+        visible = torch.cat((context >= 0, torch.ones_like(context[:, :1]).bool().expand(-1, block)), dim=1)
+        key_index = torch.where(visible, keys, -1)
+        positions = last_positions[:, None] + torch.arange(1, block + 1, device=device)
+        return cls(
+            caches=caches,
+            probe=probe,
+            positions=positions.reshape(-1),
+            context_slots=state_slots[:, None].expand(-1, window),
+            context_positions=context,
+            key_index=key_index.repeat_interleave(block, dim=0),
+            block_size=block,
+        )

@@ -1,0 +1,86 @@
+"""One draft stage: a window-only layer whose block attends to the target's context and to itself, both ways."""
+
+from __future__ import annotations
+
+import torch
+
+from deepinfer.core.step_batch import StepBatch
+from deepinfer.models.deepseek_v41.draft_context import DraftContext
+from deepinfer.models.deepseek_v41.hyper_connection import HyperConnection
+from deepinfer.models.deepseek_v41.moe import MoE
+from deepinfer.models.deepseek_v41.projections import Projections
+from deepinfer.models.deepseek_v41.rope import RopeTable
+from deepinfer.models.deepseek_v41.runtime import ModelRuntime
+from deepinfer.models.deepseek_v41.step_context import StepContext
+from deepinfer.models.deepseek_v41.weight_reader import WeightReader
+from deepinfer.models.deepseek_v41.window_map import store_ring_rows
+
+
+class DraftStage:
+    """Stage `stage` of the draft model (spec/decode.md 1.3 and 1.4).
+
+    Its window ring holds context keys only, made from the target's features; block keys live for one draft pass.
+    """
+
+    def __init__(self, runtime: ModelRuntime, weights: WeightReader, stage: int, rope: RopeTable) -> None:
+        config = runtime.config
+        self.name = f"mtp.{stage}"
+        self._runtime = runtime
+        self._rope = rope
+        self._cache_id = config.num_hidden_layers + stage
+        self.attn_hc = HyperConnection(runtime, weights, "attn")
+        self.projections = Projections(runtime, weights.under("attn"))
+        self.ffn_hc = HyperConnection(runtime, weights, "ffn")
+        self.moe = MoE(
+            runtime,
+            weights.under("ffn"),
+            config.dspark_n_routed_experts,
+            config.dspark_num_experts_per_tok,
+            f"{self.name}.ffn",
+        )
+
+    def store_context(self, x: torch.Tensor, ctx: StepContext) -> None:
+        """Write the context keys of the target's rows, x [T, D] their normed projected features.
+
+        All rows are written, drafts that will be rejected too: their positions are written again before anyone reads.
+        """
+        batch: StepBatch = ctx.batch
+        cache = ctx.caches.window[self._cache_id]
+        rows, slots, ring_slots = store_ring_rows(batch, cache.num_entries)
+        keys = self.projections.key_value(x[rows], *self._rope.at(batch.positions[rows]))
+        cache.data[slots, ring_slots] = self._runtime.ops.encode_vectors(keys, cache.format)
+
+    def __call__(
+        self, streams: torch.Tensor, pre: torch.Tensor, ctx: DraftContext
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(streams [R * G, S, D], pre [R * G, S]) -> the same after this stage."""
+        mixing = self.attn_hc.mix(streams)
+        out = self._attend(self.attn_hc.read(streams, pre), ctx)
+        streams, pre = self.attn_hc.write(streams, out, mixing), mixing.pre
+        mixing = self.ffn_hc.mix(streams)
+        out = self.moe(self.ffn_hc.read(streams, pre), ctx)
+        return self.ffn_hc.write(streams, out, mixing), mixing.pre
+
+    def _attend(self, x: torch.Tensor, ctx: DraftContext) -> torch.Tensor:
+        ops, config = self._runtime.ops, self._runtime.config
+        cos, sin = self._rope.at(ctx.positions)
+        heads = ops.sparse_attention(
+            self.projections.query(self.projections.query_latent(x), cos, sin),
+            self._keys(x, cos, sin, ctx),
+            ctx.key_index,
+            None,
+            None,
+            self.projections.sink,
+            scale=config.softmax_scale,
+            out_dtype=self._runtime.act_dtype,
+        )
+        return self.projections.output(heads, cos, sin)
+
+    def _keys(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, ctx: DraftContext) -> torch.Tensor:
+        """Workspace of keys float32 [R * (W + G), d], all through the cache's rounding."""
+        cache = ctx.caches.window[self._cache_id]
+        block = self._runtime.ops.encode_vectors(self.projections.key_value(x, cos, sin), cache.format)
+        context = cache.data[ctx.context_slots, ctx.context_positions % cache.num_entries]
+        block = block.view(context.shape[0], ctx.block_size, -1)
+        workspace = torch.cat((context, block), dim=1).flatten(0, 1)
+        return self._runtime.ops.decode_vectors(workspace, cache.format)
