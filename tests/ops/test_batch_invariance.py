@@ -121,7 +121,7 @@ def test_apply_rope():
     assert_rows_independent(reference.apply_rope, x, angle.cos(), angle.sin())
 
 
-@pytest.mark.parametrize(("size", "dim"), [(4, 64), (4, 50), (2, 32), (3, 40), (1, 32)])
+@pytest.mark.parametrize(("size", "dim"), [(4, 64), (4, 50), (2, 32), (3, 40), (5, 72), (1, 32)])
 def test_hyper_connection(size: int, dim: int):
     count = size * (size + 2)
     fn, base, scale = normal(count, size * dim, seed=1) * 0.1, normal(count, seed=2), normal(3, seed=3)
@@ -209,7 +209,17 @@ def test_selection():
 
 @pytest.mark.parametrize(
     ("heads", "dim", "width", "count"),
-    [(8, 64, 32, 16), (4, 32, 16, 0), (1, 512, 16, 8), (4, 128, 1, 1), (1, 64, 1, 0), (3, 40, 7, 5), (2, 33, 5, 3)],
+    [
+        (8, 64, 32, 16),
+        (4, 32, 16, 0),
+        (1, 512, 16, 8),
+        (4, 128, 1, 1),
+        (1, 64, 1, 0),
+        (1, 55, 5, 16),
+        (2, 39, 16, 32),
+        (3, 40, 7, 5),
+        (2, 33, 5, 3),
+    ],
 )
 def test_sparse_attention(heads: int, dim: int, width: int, count: int):
     kv, sink = normal(90, dim, seed=1), normal(heads, seed=2)

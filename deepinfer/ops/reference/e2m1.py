@@ -6,9 +6,10 @@ import functools
 
 import torch
 
-# Constants are zero-dim tensors, which torch takes in half the time of Python numbers (on any device).
-_EXPONENT_FIELD = torch.tensor(0x7F800000, dtype=torch.int32)
-_SHIFT = torch.tensor(1.5 * 2.0**22)
+from deepinfer.ops.reference.constant import constant
+
+_EXPONENT_FIELD = constant(0x7F800000, torch.int32)
+_SHIFT = constant(1.5 * 2.0**22)
 _MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
@@ -54,6 +55,6 @@ def decode_e2m1(packed: torch.Tensor) -> torch.Tensor:
 @functools.cache
 def _pair_table(device: torch.device) -> torch.Tensor:
     """int64 [256]: the two float32 values of every byte, as one 8-byte word, so that a lookup moves both."""
-    values = torch.tensor(_MAGNITUDES + tuple(-value for value in _MAGNITUDES))
-    byte = torch.arange(256)
-    return torch.stack((values[byte & 15], values[byte >> 4]), dim=1).view(torch.int64).view(256).to(device)
+    values = torch.tensor(_MAGNITUDES + tuple(-value for value in _MAGNITUDES), dtype=torch.float32, device=device)
+    byte = torch.arange(256, device=device)
+    return torch.stack((values[byte & 15], values[byte >> 4]), dim=1).view(torch.int64).view(256)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
-# Constants are zero-dim tensors, which torch takes in half the time of Python numbers (on any device).
-_EXPONENT_FIELD = torch.tensor(0x7F800000, dtype=torch.int32)
-_SHIFT = torch.tensor(1.5 * 2.0**20)
-_SEVEN = torch.tensor(7, dtype=torch.int16)
-_NOT_BIT_14, _BIT_14 = torch.tensor(-0x4001, dtype=torch.int16), torch.tensor(0x4000, dtype=torch.int16)
-_NAN_CARRY = torch.tensor(0x80, dtype=torch.int16)
-_HALF_BIAS = torch.tensor(256.0)
+from deepinfer.ops.reference.constant import constant
+
+_EXPONENT_FIELD = constant(0x7F800000, torch.int32)
+_SHIFT = constant(1.5 * 2.0**20)
+_SEVEN = constant(7, torch.int16)
+_NOT_BIT_14, _BIT_14 = constant(-0x4001, torch.int16), constant(0x4000, torch.int16)
+_NAN_CARRY = constant(0x80, torch.int16)
+_HALF_BIAS = constant(256.0)
 _SMALL = 4096  # elements up to which torch's own (slow, unvectorised) conversion is quicker than several calls
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import torch
 
-# Constants are zero-dim tensors, which torch takes in half the time of Python numbers (on any device).
-_LOG2_E = torch.tensor(1.4426950408889634)
+from deepinfer.ops.reference.constant import constant
+
+_LOG2_E = constant(1.4426950408889634)
 # ln 2 in two parts of 16 bits: n * part is exact for |n| < 256, so a fused and an unfused multiply-subtract agree.
 _LN2_HIGH = 0.693145751953125
 _LN2_LOW = 1.4284159988164902e-06
 # 2 * exp(r) on |r| <= ln(2)/2, minimax, highest power first.
 _EXP_POLY = tuple(
-    torch.tensor(coefficient)
+    constant(coefficient)
     for coefficient in (
         0.0027687211986631155,
         0.016748391091823578,
@@ -30,12 +31,12 @@ _EXP_POLY = tuple(
 )
 # (atanh(s)/s - 1)/z with z = s*s <= 1/9, minimax, highest power first.
 _ATANH_POLY = tuple(
-    torch.tensor(coefficient)
+    constant(coefficient)
     for coefficient in (0.14012229442596436, 0.13999570906162262, 0.20010849833488464, 0.3333320617675781)
 )
 _SQRT_HALF_BITS = 0x3F3504F3
-_ONE, _TWO = torch.tensor(1.0), torch.tensor(2.0)
-_TWO_23, _BIAS = torch.tensor(8388608.0), torch.tensor(126.0)
+_ONE, _TWO = constant(1.0), constant(2.0)
+_TWO_23, _BIAS = constant(8388608.0), constant(126.0)
 
 
 def exp(x: torch.Tensor) -> torch.Tensor:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 
 
 def hc_write(streams: torch.Tensor, out: torch.Tensor, post: torch.Tensor, comb: torch.Tensor) -> torch.Tensor:
     """``new[j] = post[j] * out + sum_i comb[i][j] * streams[i]`` in float32, rounded once (spec/model.md 3, Write).
+
+    Every row is a product of its own, [S, S] x [S, D], so rows are independent.
 
     Args:
         streams: bf16 or float32 [T, S, D].
@@ -17,7 +20,10 @@ def hc_write(streams: torch.Tensor, out: torch.Tensor, post: torch.Tensor, comb:
     Returns:
         [T, S, D], dtype of `streams`.
     """
-    result = post.unsqueeze(-1) * out.unsqueeze(1)
-    for i in range(streams.shape[1]):
-        result.add_(comb[:, i].unsqueeze(-1) * streams[:, i : i + 1])
-    return result.to(streams.dtype)
+    size = streams.shape[1]
+    streams_f32, padding = streams.to(torch.float32), -size % 4
+    if padding:  # unaligned rows may take another code path
+        streams_f32, post = F.pad(streams_f32, (0, 0, 0, padding)), F.pad(post, (0, padding))
+        comb = F.pad(comb, (0, padding, 0, padding))
+    own = post.unsqueeze(-1) * out.unsqueeze(1)
+    return torch.baddbmm(own, comb.transpose(1, 2), streams_f32)[:, :size].to(streams.dtype)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-# Constants are zero-dim tensors, which torch takes in half the time of Python numbers (on any device).
-_ROUND_UP = torch.tensor(0x7FFFFF, dtype=torch.int32)
-_EXPONENT_FIELD = torch.tensor(0x7F800000, dtype=torch.int32)
+from deepinfer.ops.reference.constant import constant
+
+_ROUND_UP = constant(0x7FFFFF, torch.int32)
+_EXPONENT_FIELD = constant(0x7F800000, torch.int32)
 
 
 def power_of_two_scale(groups: torch.Tensor, *, floor: float, largest: float) -> torch.Tensor:

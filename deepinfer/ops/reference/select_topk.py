@@ -17,13 +17,14 @@ def select_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
     """
     num_rows, num_entries = scores.shape
     count = min(k, num_entries)
-    best = scores.topk(count, dim=1)
-    chosen = best.indices
+    best = scores.topk(min(k + 1, num_entries), dim=1)
+    chosen = best.indices[:, :count]
     if 0 < count < num_entries:
-        cut = best.values[:, -1:]  # equal scores at the cut: which of them topk took is not defined
-        unclear = ((scores == cut).sum(1) > (best.values == cut).sum(1)).nonzero().squeeze(1)
+        cut, next_best = best.values[:, count - 1], best.values[:, count]
+        # Equal scores on both sides of the cut: which of them topk took is not defined.
+        unclear = ((cut == next_best) & (cut > -torch.inf)).nonzero().squeeze(1)
         if unclear.shape[0]:
-            chosen[unclear] = _lowest_tied(scores[unclear], cut[unclear], count)
+            chosen[unclear] = _lowest_tied(scores[unclear], cut[unclear].unsqueeze(1), count)
     chosen = torch.where(scores.gather(1, chosen) > -torch.inf, chosen, num_entries).sort(dim=1).values
     out = torch.full((num_rows, k), -1, dtype=torch.int64, device=scores.device)
     out[:, :count] = torch.where(chosen < num_entries, chosen, -1)

@@ -52,8 +52,8 @@ def _sum_patterns(size: int, device: torch.device) -> tuple[torch.Tensor, torch.
     Padding entries are alone in their row and column.
     """
     entries, padding = size * size, -(size * size) % TILE_ROWS
-    index = torch.arange(entries)
-    spare = entries + torch.arange(padding)
+    index = torch.arange(entries, device=device)
+    spare = entries + torch.arange(padding, device=device)
     row, column = torch.cat((index // size, spare)), torch.cat((index % size, spare))
     same_row, same_column = row[:, None] == row, column[:, None] == column
-    return same_row.float().to(device), same_column.float().to(device)
+    return same_row.to(torch.float32), same_column.to(torch.float32)

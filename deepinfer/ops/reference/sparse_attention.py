@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 
 from deepinfer.ops.reference.exact_math import exp
-from deepinfer.ops.reference.matmul_grouped import aligned
+from deepinfer.ops.reference.matmul_grouped import TILE_ROWS, align_columns, aligned
 from deepinfer.ops.reference.tree_sum import tree_sum
 
-_CHUNK_ELEMENTS = 1 << 21  # gathered key=value elements at a time, at least one row
+_CHUNK_ELEMENTS = 1 << 19  # gathered key=value elements at a time, at least one row
 
 
 def sparse_attention(
@@ -41,35 +41,42 @@ def sparse_attention(
     Returns:
         out_dtype [T, H, d].
     """
-    num_rows, width = window_index.shape
-    dim = q.shape[2]
-    num_entries = 0 if entries is None else entries.shape[1]
+    num_rows, dim = q.shape[0], q.shape[2]
     # Absent places read an extra row of zeros.
-    padded_kv = torch.cat((window_kv, window_kv.new_zeros(1, dim)))
-    if width == 1:  # one product with one column would become a matrix-vector product with bits of its own
-        width, window_index = 2, F.pad(window_index, (0, 1), value=-1)
-    index = torch.where(window_index < 0, window_kv.shape[0], window_index)
+    padded_kv = align_columns(torch.cat((window_kv, window_kv.new_zeros(1, dim))))
+    window_index = _pad_places(window_index, -1)
+    valid = window_index >= 0
+    index = torch.where(valid, window_index, window_kv.shape[0])
+    width, num_entries = window_index.shape[1], 0 if entries is None else entries.shape[1]
     chunk = max(1, _CHUNK_ELEMENTS // ((width + num_entries) * dim))
     outputs = []
     for begin in range(0, num_rows, chunk):
         rows = slice(begin, begin + chunk)
-        window = padded_kv.index_select(0, index[rows].reshape(-1)).view(-1, width, dim)
-        parts = [(window, window_index[rows] >= 0)]
+        window = padded_kv.index_select(0, index[rows].reshape(-1)).view(-1, width, padded_kv.shape[1])
+        parts = [(window, valid[rows])]
         if entries is not None:
             parts.append(_masked_entries(entries[rows], None if entry_valid is None else entry_valid[rows]))
-        outputs.append(_attend(q[rows].to(torch.float32), parts, sink, scale).to(out_dtype))
+        out = _attend(align_columns(q[rows].to(torch.float32)), parts, sink, scale)
+        outputs.append(out[:, :, :dim].to(out_dtype))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs) if outputs else q.to(out_dtype)
 
 
+def _pad_places(places: torch.Tensor, value: int) -> torch.Tensor:
+    """[n, L] with L padded to a multiple of 16: rows of other lengths are unaligned and may take another code path."""
+    padding = -places.shape[1] % TILE_ROWS
+    return F.pad(places, (0, padding), value=value) if padding else places
+
+
 def _masked_entries(entries: torch.Tensor, valid: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Entries with zeros at the invalid ones, and the validity; at least two places (see above)."""
+    """Entries with zeros at the invalid ones, and the validity, places padded."""
     if valid is None:
         valid = torch.ones(entries.shape[:2], dtype=torch.bool, device=entries.device)
-    if entries.shape[1] == 1:
-        entries, valid = F.pad(entries, (0, 0, 0, 1)), F.pad(valid, (0, 1))
     if not bool(valid.all()):
         entries = torch.where(valid.unsqueeze(-1), entries, 0.0)
-    return aligned(entries), valid
+    padding = -entries.shape[1] % TILE_ROWS
+    if padding:
+        entries = F.pad(entries, (0, 0, 0, padding))
+    return aligned(align_columns(entries)), _pad_places(valid, 0)
 
 
 def _attend(
