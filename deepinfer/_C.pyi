@@ -71,10 +71,18 @@ class SequenceSpec:
         max_tokens: most new tokens; 0: the prompt is only computed.
         stop_token_ids: int32 [n] ids that end the sequence, EOS included unless it is to be ignored.
         min_tokens: a stop id counts only as new token number min_tokens + 1 or later.
+        fork_seq_ids: int64 [n], more sequences on the same prompt with the same limits. They begin with the token
+            behind the prompt, on blocks shared with this one; until then they are neither waiting nor running.
     """
 
     def __init__(
-        self, seq_id: int, prompt_token_ids: _Int32s, max_tokens: int, stop_token_ids: _Int32s, min_tokens: int = 0
+        self,
+        seq_id: int,
+        prompt_token_ids: _Int32s,
+        max_tokens: int,
+        stop_token_ids: _Int32s,
+        min_tokens: int = 0,
+        fork_seq_ids: Sequence[int] = (),
     ) -> None: ...
     @property
     def seq_id(self) -> int: ...
@@ -86,6 +94,8 @@ class SequenceSpec:
     def stop_token_ids(self) -> NDArray[np.int32]: ...
     @property
     def min_tokens(self) -> int: ...
+    @property
+    def fork_seq_ids(self) -> NDArray[np.int64]: ...
 
 class StepPlan:
     """What the worker is to compute: S sequences with T tokens in all.
@@ -105,6 +115,10 @@ class StepPlan:
         lookback_ids: int32 [S, num_lookback] tokens before the sequence's first row, nearest first; -1: none.
         samples: bool [S], whether the sequence's last row yields a token.
         output_indices: int32 [S] index of that token among the generated ones.
+        fork_seq_ids, cu_forks: int64 forks that begin with this step, flat, and their prefix sums int32 [S+1]. Each
+            gets a token from the row of the sequence it is listed for.
+        slot_copies, block_copies: int32 [n, 2] source and destination of state slots and blocks to copy before anything
+            is written. A discarded step's copies come again in the next.
         preempted_seq_ids: int64, sequences that lost their cache for this step; they come back by themselves.
     """
 
@@ -141,10 +155,19 @@ class StepPlan:
     @property
     def output_indices(self) -> NDArray[np.int32]: ...
     @property
+    def fork_seq_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def cu_forks(self) -> NDArray[np.int32]: ...
+    @property
+    def slot_copies(self) -> NDArray[np.int32]: ...
+    @property
+    def block_copies(self) -> NDArray[np.int32]: ...
+    @property
     def preempted_seq_ids(self) -> NDArray[np.int64]: ...
 
 class StepUpdate:
-    """What one finished step changed: only the S' sequences that got tokens or ended, in plan order.
+    """What one finished step changed: only the S' sequences that got tokens or ended, in plan order, each followed by
+    its forks.
 
     Attributes:
         seq_ids: int64 [S'].
@@ -169,7 +192,8 @@ class SchedulerStats:
     """Running totals.
 
     Attributes:
-        num_added: sequences queued.
+        num_added: sequences queued, forks included.
+        num_forked: forks that began on shared blocks instead of computing the prompt again.
         num_finished_stop, num_finished_length: ended by a stop id, by a length limit.
         num_finished_external, num_aborted: ended by finish, by abort.
         num_preemptions: times a sequence lost its cache.
@@ -181,6 +205,8 @@ class SchedulerStats:
 
     @property
     def num_added(self) -> int: ...
+    @property
+    def num_forked(self) -> int: ...
     @property
     def num_finished_stop(self) -> int: ...
     @property
@@ -214,10 +240,13 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig) -> None: ...
     def add(self, spec: SequenceSpec) -> None:
-        """Queue a sequence; ValueError with the figures when it is wrong or its prompt could never run."""
+        """Queue a sequence and its forks; ValueError with the figures when it is wrong or could never run."""
 
     def abort(self, seq_id: int) -> bool:
-        """Forget a sequence and free what it holds; False when it is not known (any more)."""
+        """Forget a sequence and free what it holds; False when it is not known (any more).
+
+        Forks that have not begun go with the sequence that they would come from.
+        """
 
     def finish(self, seq_id: int, keep_tokens: int) -> bool:
         """End a sequence from outside with its first keep_tokens new tokens; False when it is not known (any more)."""
@@ -230,7 +259,8 @@ class Scheduler:
 
         Args:
             step_id: the plan's.
-            tokens: int32, one for each sequence that samples.
+            tokens: int32, one for each sequence that samples, and behind it one for each of its forks in the plan. What
+                is given to a sequence or a fork that is gone is ignored.
             cu_tokens: int32 [S+1]; plan sequence i gets tokens[cu_tokens[i]:cu_tokens[i+1]].
         """
 
@@ -254,7 +284,10 @@ class Scheduler:
     def config(self) -> SchedulerConfig: ...
     def stats(self) -> SchedulerStats: ...
     def token_ids(self, seq_id: int) -> NDArray[np.int32]:
-        """Prompt and generated tokens of an unfinished sequence, a copy; ValueError when it is not known."""
+        """Prompt and generated tokens of an unfinished sequence, a copy; ValueError when it is not known.
+
+        A fork that has not begun has the prompt.
+        """
 
     def check(self) -> None:
         """Prove the invariants; RuntimeError with the first broken one."""

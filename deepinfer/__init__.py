@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         RequestFailure,
         RequestMetrics,
         RequestOutput,
+        ToolCall,
+        ToolCallDelta,
     )
     from deepinfer.sampling_params import SamplingParams
 
@@ -37,7 +39,16 @@ _HOMES = {
     "DeepSeekV41Config": "deepinfer.config.model_config",
     "Numerics": "deepinfer.config.numerics",
     **dict.fromkeys(
-        ("CompletionOutput", "Logprob", "RequestDelta", "RequestFailure", "RequestMetrics", "RequestOutput"),
+        (
+            "CompletionOutput",
+            "Logprob",
+            "RequestDelta",
+            "RequestFailure",
+            "RequestMetrics",
+            "RequestOutput",
+            "ToolCall",
+            "ToolCallDelta",
+        ),
         "deepinfer.outputs",
     ),
     **dict.fromkeys(
@@ -70,6 +81,8 @@ __all__ = [
     "RequestMetrics",
     "RequestOutput",
     "SamplingParams",
+    "ToolCall",
+    "ToolCallDelta",
     "UnsupportedFeatureError",
 ]
 

@@ -129,6 +129,14 @@ def parse_number(text: str) -> float:
     return value
 
 
+def parse_positive_number(text: str) -> float:
+    """A finite decimal number > 0."""
+    value = parse_number(text)
+    if value == 0:
+        raise ValueError("expected a number > 0")
+    return value
+
+
 def parse_numbers(text: str) -> tuple[float, ...]:
     """Comma-separated finite numbers >= 0."""
     return tuple(parse_number(part) for part in text.split(","))
@@ -150,7 +158,6 @@ _count, _positive, _any_integer = parse_integer(0), parse_integer(1), parse_inte
 _NO_GRAPHS = "this version runs every step eagerly"
 _NO_DRAFTS = "this version decodes without drafts; the tokens are the same"
 _ONE_PROCESS = "this version runs in one process"
-_NO_GRAMMAR = "structured output is not built yet"
 _NO_IMAGES = "image input is not built yet"
 _NO_PROFILER = "the profiler is not built yet"
 _NO_PREFIX_CACHE = "prefix cache and state transfer are not built yet"
@@ -170,6 +177,11 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("USE_NEXTN_DECODE", _count, EnvUse.FIELD, "speculative"),
     _row("YOCO_PREFILL_TRUNCATION_MODE", parse_choice("off", "mask", "compact"), EnvUse.FIELD, "yoco"),
     _row("YOCO_PREFILL_KEEP_TOKENS", _count, EnvUse.FIELD, "yoco"),
+    _row("XGRAMMAR_TIMEOUT", parse_positive_number, EnvUse.FIELD, "grammar_timeout"),
+    _row("XGRAMMAR_CACHE_LIMIT_BYTES", _any_integer, EnvUse.FIELD, "grammar_cache_bytes"),
+    _row("XGRAMMAR_DISABLE_CACHE", parse_bool, EnvUse.FIELD, "grammar_cache"),
+    _row("XGRAMMAR_DEBUG", parse_bool, EnvUse.FIELD, "grammar_debug"),
+    _row("SO_BUILDER_CPUS", _positive, EnvUse.FIELD, "grammar_threads"),
     _row("CPP_LOG_LEVEL", parse_choice("off", "error", "warn", "info"), EnvUse.SETTING, "log_level"),
     _row("LOGGING_INTERVAL_STEP", _any_integer, EnvUse.SETTING, "logging_interval_step"),
     _row("HF_MODEL_DIR", parse_text, EnvUse.SETTING, "hf_model_dir"),
@@ -217,9 +229,6 @@ VARIABLES: tuple[EnvVariable, ...] = (
         _positive, "one replica decides every step anew", "PREFILL_ATTEMPT_INTERVAL", "PREFILL_ANY_ATTEMPT_INTERVAL"
     ),
     *_ignored(parse_bool, "this version runs step after step", "ZERO_OVERHEAD_SCHEDULING"),
-    *_ignored(parse_bool, _NO_GRAMMAR, "XGRAMMAR_DEBUG", "XGRAMMAR_DISABLE_CACHE"),
-    *_ignored(parse_number, _NO_GRAMMAR, "XGRAMMAR_TIMEOUT"),
-    *_ignored(_count, _NO_GRAMMAR, "XGRAMMAR_CACHE_LIMIT_BYTES", "SO_BUILDER_CPUS"),
     *_ignored(parse_bool, _NO_IMAGES, "USE_MULTIMODAL_POOL"),
     *_ignored(parse_number, _NO_IMAGES, "MULTIMODAL_POOL_SIZE_GB", "MULTI_MODAL_WORKER_TIMEOUT"),
     *_ignored(_positive, _NO_IMAGES, "MULTI_MODAL_BUFFER_SIZE"),
@@ -284,9 +293,11 @@ def _is_without_effect(finding: EnvFinding) -> bool:
 def _engine_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Engine options from parsed values; two variables make one `yoco` option."""
     fields: dict[str, Any] = {}
-    for name in ("batch_invariant", "enforce_eager"):
-        if PREFIX + name.upper() in values:
-            fields[name] = values[PREFIX + name.upper()]
+    for row in VARIABLES:
+        if row.use is EnvUse.FIELD and row.target not in ("speculative", "yoco") and row.name in values:
+            fields[row.target] = values[row.name]
+    if "grammar_cache" in fields:  # the variable says the opposite
+        fields["grammar_cache"] = not fields["grammar_cache"]
     if values.get(PREFIX + "USE_NEXTN_DECODE") == 0:
         fields["speculative"] = "off"
     mode = values.get(PREFIX + "YOCO_PREFILL_TRUNCATION_MODE")

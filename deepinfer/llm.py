@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from os import PathLike
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.numerics import Numerics
@@ -19,10 +19,16 @@ from deepinfer.engine.runtime import EngineRuntime
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.tap import Tap
 from deepinfer.envs import read_environment
-from deepinfer.errors import EngineClosedError, RequestError, UnsupportedFeatureError
+from deepinfer.errors import EngineClosedError, RequestError
 from deepinfer.outputs import RequestDelta, RequestOutput
 from deepinfer.sampling_params import SamplingParams
+from deepinfer.text.chat_messages import split_conversations
+from deepinfer.text.chat_options import ChatOptions
 from deepinfer.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from deepinfer.engine.chat_call import ChatCall
+    from deepinfer.text.chat_format import ChatFormat
 
 Params = SamplingParams | Mapping[str, Any] | Sequence[SamplingParams | Mapping[str, Any]] | None
 UseTqdm = bool | Callable[..., Any]
@@ -94,6 +100,7 @@ class LLM:
         config = engine_config(options, others, environment)
         self._runtime = EngineRuntime.build(config, environment.settings.get("logging_interval_step", 0))
         self._request_ids = RequestIds(self._runtime.loop.is_unfinished)
+        self._chat_format: ChatFormat | None = None
         self._closed = False
 
     def generate(
@@ -166,9 +173,68 @@ class LLM:
         outputs = _in_order(batch, len(ids), use_tqdm)
         return [_judged(batch, output) for output in outputs]
 
-    def chat(self, messages: Any, params: Params = None, **options: Any) -> list[RequestOutput]:
-        """Not built yet: raises UnsupportedFeatureError."""
-        raise UnsupportedFeatureError("chat() is not built yet: render the messages yourself and call generate()")
+    def chat(
+        self,
+        messages: Any,
+        sampling_params: Params = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        thinking: bool | None = None,
+        effort: str | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        request_ids: Sequence[str] | None = None,
+        use_tqdm: UseTqdm = True,
+        strict: bool = False,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+    ) -> list[RequestOutput]:
+        """Answer conversations in the model's prompt format. Markers inside contents are never recognised.
+
+        Args:
+            messages: a conversation (list of OpenAI-style message dicts), or a list of conversations.
+            sampling_params: one for all, or one per conversation; None: the checkpoint's defaults.
+            tools: OpenAI-style function tools that the model may call.
+            thinking: reason before answering; None: the checkpoint's ``chat_defaults``, else on.
+            effort: "minimal" to "max": how thorough the reasoning is; None: the checkpoint's, else the format's.
+            response_format: {"type": "json_object"}, or "json_schema" or "regex" with their schema: the answer keeps to
+                it (with tools it is asked for only).
+            request_ids, use_tqdm, strict: as in `generate`.
+            add_generation_prompt: False ends the prompt with the last message.
+            continue_final_message: continue the last message, an assistant's, instead of answering it.
+
+        Returns:
+            One output per conversation, in order; its completions have reasoning, content and tool_calls beside the
+            untouched text. A refused conversation has `error` set and harms no other.
+        """
+        options = ChatOptions(tools, thinking, effort, response_format, add_generation_prompt, continue_final_message)
+        call = self._chat_call(messages, sampling_params, options)
+        batch, num_prompts = self._batch(call.prompts, call.params, request_ids)
+        if strict:
+            batch.raise_first_error()
+        outputs = _in_order(batch, num_prompts, use_tqdm)
+        return [call.answers.output(place, output) for place, output in enumerate(outputs)]
+
+    def stream_chat(
+        self,
+        messages: Any,
+        sampling_params: Params = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        thinking: bool | None = None,
+        effort: str | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        request_ids: Sequence[str] | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+    ) -> Iterator[RequestDelta]:
+        """Like `chat`, but yields what each step adds: text and ids as `stream` does, and the parsed pieces.
+
+        Leaving the iterator aborts the rest.
+        """
+        options = ChatOptions(tools, thinking, effort, response_format, add_generation_prompt, continue_final_message)
+        call = self._chat_call(messages, sampling_params, options)
+        batch, _ = self._batch(call.prompts, call.params, request_ids, streaming=True)
+        return (call.answers.delta(delta) for delta in batch.deltas())
 
     def abort(self, request_id: str) -> None:
         """End a request early, from any thread; its output says finish_reason "abort". Unknown ids are ignored."""
@@ -256,6 +322,19 @@ class LLM:
         for request_id, prompt, item in zip(ids, prompts, per_prompt, strict=True):
             batch.add_generation(request_id, prompt, item)
         return batch, len(prompts)
+
+    def _chat_call(self, messages: Any, params: Params, options: ChatOptions) -> ChatCall:
+        """The rendered conversations of a call. The prompt format's library loads on first use."""
+        self._require_open()
+        from deepinfer.engine.chat_call import ChatCall
+        from deepinfer.text.chat_format import ChatFormat
+
+        runtime = self._runtime
+        if self._chat_format is None:
+            self._chat_format = ChatFormat(runtime.tokenizer, runtime.chat_defaults)
+        conversations = split_conversations(messages)
+        per_conversation = self._params(params, len(conversations))
+        return ChatCall(self._chat_format, runtime.tokenizer, conversations, per_conversation, options)
 
     def _params(self, params: Params, num_prompts: int) -> list[SamplingParams]:
         if params is None:

@@ -115,12 +115,21 @@ def _logprobs_mode(name: str, value: object) -> str:
     return str(value)
 
 
-def _structured_outputs(name: str, value: Any) -> dict[str, Any] | None:
+def _structured_outputs(name: str, value: Any) -> Any:
+    """Kept as given: a wrong grammar is judged with its request, so that it fails alone."""
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _processors(name: str, value: Any) -> tuple[Callable[..., Any], ...] | None:
     if value is None:
         return None
-    if not isinstance(value, Mapping):
-        raise bad_value(name, value, "None or a mapping such as {'schema_type': 'json', 'schema': ...}")
-    return dict(value)
+    expectation = "None or a list of callables (generated_ids, row) -> row"
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise bad_value(name, value, expectation)
+    processors = tuple(value)
+    if not all(callable(item) for item in processors):
+        raise bad_value(name, value, expectation)
+    return processors or None
 
 
 def _penalty(name: str, value: object) -> float:
@@ -158,4 +167,5 @@ CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "first_n_token_no_eos": _count,
     "golden_token_ids": lambda name, value: _optional_ids(name, value, -1),
     "structured_outputs": _structured_outputs,
+    "logits_processors": _processors,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NoReturn
 
 from deepinfer.errors import RequestError
@@ -33,31 +33,36 @@ class SamplingParams:
     (structured_outputs). The order in which the fields act is that of `deepinfer.sampling.Sampler`.
 
     Attributes:
-        n: completions per prompt, >= 1.
+        n: completions per prompt, >= 1, on one prefill; each has its own seed, and completion 0 equals n = 1.
         temperature: >= 0; below 1e-5 is greedy (argmax, lowest id on ties).
         top_p: (0, 1]; keeps the smallest prefix of the ranked tokens whose mass exceeds it. 1 is off.
         top_k: keeps the k best tokens; -1 or 0 is off (stored as -1). 1 is greedy.
         min_p: [0, 1]; drops tokens less likely than this share of the best token's probability.
         presence_penalty: [-2, 2]; subtracted once from tokens that were generated.
         frequency_penalty: [-2, 2]; subtracted per occurrence among the generated tokens.
-        repetition_penalty: > 0; divides positive and multiplies other logits of tokens in prompt or output.
+        repetition_penalty: (0, 100]; divides positive and multiplies other logits of tokens in prompt or output.
         seed: any integer (taken modulo 2^64); None: derived from the engine seed and the request's number.
-        max_tokens: new tokens at most; 0 scores only; None: until max_model_len.
-        min_tokens: new tokens before any stop id may be produced or any stop string may end the request.
-        stop: strings that end the request; the one completed first wins.
+        max_tokens: new tokens at most, 0 to 2^31-1; 0 scores only; None: until max_model_len.
+        min_tokens: 0 to max_tokens; new tokens before any stop id may come or any stop string may end the request.
+        stop: non-empty strings that end the request; the one completed first wins.
         stop_token_ids: ids that end the request, beside EOS.
         ignore_eos: EOS may be produced and does not end the request.
         include_stop_str_in_output: keep the matched stop string in the text.
         skip_special_tokens: leave special tokens out of the text.
-        logprobs: best alternatives reported per generated token beside the token itself; -1 the whole vocabulary.
-        prompt_logprobs: the same for prompt tokens; always raw.
+        logprobs: >= 0, -1 or None (none): best alternatives reported per generated token beside the token itself; -1 is
+            the whole vocabulary.
+        prompt_logprobs: the same for prompt tokens, whose first has none; always raw.
         logprobs_mode: "raw" (log-softmax of the model's logits) or "processed" (of the distribution drawn from).
         logit_bias: {token id: bias in [-100, 100]}.
-        allowed_token_ids: only these ids may be produced.
-        bad_words: texts that must not be produced.
-        first_n_token_no_eos: EOS is banned for this many first tokens.
+        allowed_token_ids: only these ids may be produced; at least one, or None for all.
+        bad_words: non-empty texts that must not be produced, neither with a space in front.
+        first_n_token_no_eos: >= 0; EOS is banned for this many first tokens.
         golden_token_ids: forced output by position; -1 samples freely.
-        structured_outputs: grammar of the output.
+        structured_outputs: grammar of the output: a mapping (or an object with such attributes) with one of ``json``,
+            ``json_object``, ``regex``, ``choice``, ``grammar``, or the original's ``schema_type`` and ``schema``. A
+            wrong one is the request's own error.
+        logits_processors: callables ``(generated_ids, row) -> row`` or ``(prompt_ids, generated_ids, row) -> row`` over
+            the float32 logits of the tokenizer's ids; called after the penalties. They cannot lift a ban.
 
     Raises:
         RequestError (a ValueError): a value out of range, naming field, value and range.
@@ -90,7 +95,8 @@ class SamplingParams:
     bad_words: tuple[str, ...]
     first_n_token_no_eos: int
     golden_token_ids: tuple[int, ...] | None
-    structured_outputs: dict[str, Any] | None
+    structured_outputs: Any
+    logits_processors: tuple[Callable[..., Any], ...] | None
     bad_word_ids: tuple[tuple[int, ...], ...] | None
 
     def __init__(
@@ -120,7 +126,8 @@ class SamplingParams:
         bad_words: str | Iterable[str] | None = None,
         first_n_token_no_eos: int = 0,
         golden_token_ids: Iterable[int] | None = None,
-        structured_outputs: Mapping[str, Any] | None = None,
+        structured_outputs: Any = None,
+        logits_processors: Iterable[Callable[..., Any]] | None = None,
         **others: Any,
     ) -> None:
         arguments = locals()
@@ -168,8 +175,6 @@ class SamplingParams:
         ``bad_words`` is listed as long as nobody attached its ids with `with_bad_word_ids`.
         """
         pending = {
-            "n": self.n > 1,
-            "structured_outputs": self.structured_outputs is not None,
             "bad_words": bool(self.bad_words) and self.bad_word_ids is None,
         }
         return tuple(name for name, is_set in pending.items() if is_set)

@@ -40,7 +40,7 @@ def fields(**variables: str) -> dict:
 
 
 @pytest.mark.parametrize("name", [row.name for row in VARIABLES if row.parse.__name__ == "parse_bool"])
-def test_booleans_are_strict(name: str) -> None:
+def test_case_41_booleans_are_strict(name: str) -> None:
     (row,) = [row for row in VARIABLES if row.name == name]
     for text, value in (("1", True), ("true", True), ("YES", True), (" 1 ", True), ("0", False), ("False", False)):
         assert row.parse(text) is value
@@ -51,7 +51,7 @@ def test_booleans_are_strict(name: str) -> None:
     assert read_environment({name: ""}).findings == ()  # empty means: not set
 
 
-def test_integers_are_strict() -> None:
+def test_case_41_integers_are_strict() -> None:
     for text in ("4", " 4 "):
         report = read_environment({"DEEPINFER_PREFILL_ATTEMPT_INTERVAL": text})
         assert report.findings[0].value == 4 and not report.findings[0].is_error
@@ -71,7 +71,7 @@ def test_defaults_of_fields() -> None:
     }
 
 
-def test_ignored_refused_and_misspelt_names() -> None:
+def test_case_41_ignored_refused_and_misspelt_names() -> None:
     report = read_environment({"DEEPINFER_NCCL_NUM_SMS": "32", "DEEPINFER_BATCH_INVARIAN": "1", "OTHER": "x"})
     report.raise_errors()
     ignored, misspelt = sorted(report.warnings, reverse=True)
@@ -89,7 +89,7 @@ def test_ignored_refused_and_misspelt_names() -> None:
             read_environment({f"DEEPINFER_{name}": active}).raise_errors()
 
 
-def test_arguments_win_and_warnings_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_case_41_arguments_win_and_warnings_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     report = read_environment({"DEEPINFER_ENFORCE_EAGER": "1", "DEEPINFER_ENFORCE_EAGR": "1"})
     with caplog.at_level(logging.WARNING, logger="deepinfer"):
         assert engine_config({"enforce_eager": None}, {}, report).enforce_eager is True
@@ -128,7 +128,7 @@ def _reads_environment(path: str) -> bool:
     return "environ[" in text or "environ.get" in text or "getenv" in text or "= os.environ" in text
 
 
-def test_import_takes_no_torch_and_starts_nothing() -> None:
+def test_case_30_import_takes_no_torch_and_starts_nothing() -> None:
     code = (
         "import sys, threading, deepinfer, deepinfer.envs, deepinfer.sampling_params, deepinfer.outputs;"
         "import deepinfer.config.engine_config;"

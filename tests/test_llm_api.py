@@ -196,10 +196,8 @@ def test_environment_is_a_default_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_later_features_are_named(llm: LLM) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="chat"):
-        llm.chat([{"role": "user", "content": "hi"}])
-    (output,) = llm.generate([[5]], SamplingParams(n=2), use_tqdm=False)
-    assert output.error.code == "unsupported_feature" and "n=2" in str(output.error)
+    (output,) = llm.generate({"prompt": "hi", "images": [b"x"]}, GREEDY, use_tqdm=False)
+    assert output.error is not None and "image input is not built yet" in output.error.message
 
 
 def test_use_after_close_is_refused() -> None:
@@ -212,6 +210,8 @@ def test_use_after_close_is_refused() -> None:
         lambda: llm.generate([[5]]),
         lambda: llm.stream([[5]]),
         lambda: llm.score([[5]], [[6]]),
+        lambda: llm.chat([{"role": "user", "content": "hi"}]),
+        lambda: llm.stream_chat([{"role": "user", "content": "hi"}]),
         lambda: llm.abort("0"),
         lambda: llm.stats(),
         lambda: next(stream),

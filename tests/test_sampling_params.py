@@ -79,7 +79,8 @@ def test_unknown_name_gets_the_nearest_one():
         ("bad_words", [""]),
         ("first_n_token_no_eos", -1),
         ("golden_token_ids", [-2]),
-        ("structured_outputs", "json"),
+        ("logits_processors", [1]),
+        ("logits_processors", "x"),
     ],
 )
 def test_wrong_values_name_field_and_value(name, value):
@@ -137,7 +138,7 @@ def test_copies_are_equal():
 
 def test_unsupported_fields():
     assert SamplingParams().unsupported_fields() == ()
-    assert SamplingParams(n=2, structured_outputs={}).unsupported_fields() == ("n", "structured_outputs")
+    assert SamplingParams(n=2).unsupported_fields() == ()
     assert SamplingParams(bad_words="x").unsupported_fields() == ("bad_words",)
     assert SamplingParams(bad_words="x").with_bad_word_ids([[1]]).unsupported_fields() == ()
 

@@ -10,6 +10,7 @@ void bind_scheduler_stats(py::module_& m) {
     using S = SchedulerStats;
     py::class_<S>(m, "SchedulerStats", "Running totals of a scheduler; see deepinfer/_C.pyi.")
         .def_readonly("num_added", &S::num_added)
+        .def_readonly("num_forked", &S::num_forked)
         .def_readonly("num_finished_stop", &S::num_finished_stop)
         .def_readonly("num_finished_length", &S::num_finished_length)
         .def_readonly("num_finished_external", &S::num_finished_external)

@@ -15,8 +15,8 @@ bool KVManager::is_idle() const {
     return blocks_.num_free() == blocks_.num_total() && slots_.num_free() == slots_.num_total();
 }
 
-bool KVManager::can_open(int64_t num_tokens, int64_t num_spare_blocks) const {
-    return slots_.num_free() > 0 && blocks_for(num_tokens) + num_spare_blocks <= blocks_.num_free();
+bool KVManager::can_open(int64_t num_tokens, int64_t num_spare_blocks, int64_t num_spare_slots) const {
+    return num_spare_slots < slots_.num_free() && blocks_for(num_tokens) + num_spare_blocks <= blocks_.num_free();
 }
 
 void KVManager::open(SequenceCache& cache, int64_t num_tokens) {
@@ -37,6 +37,30 @@ bool KVManager::try_grow(SequenceCache& cache, int64_t num_tokens) {
     return true;
 }
 
+std::optional<CacheCopy> KVManager::try_fork(const SequenceCache& parent, int64_t num_tokens, SequenceCache& fork) {
+    if (!parent.is_open() || fork.is_open()) throw std::logic_error("a fork goes from an open cache to a closed one");
+    const int64_t num_full = num_tokens / block_size_;
+    const bool is_partial = num_tokens % block_size_ != 0;
+    if (slots_.num_free() == 0 || (is_partial && blocks_.num_free() == 0)) return std::nullopt;
+    fork.block_ids.assign(parent.block_ids.begin(), parent.block_ids.begin() + num_full);
+    for (const int32_t id : fork.block_ids) blocks_.retain(id);
+    fork.state_slot = slots_.allocate();
+    CacheCopy copy{.src_slot = parent.state_slot, .dst_slot = fork.state_slot};
+    slots_.retain(copy.src_slot);
+    if (is_partial) {
+        copy.src_block = parent.block_ids.at(static_cast<size_t>(num_full));
+        copy.dst_block = blocks_.allocate();
+        blocks_.retain(copy.src_block);
+        fork.block_ids.push_back(copy.dst_block);
+    }
+    return copy;
+}
+
+void KVManager::end_copy(const CacheCopy& copy) {
+    slots_.release(copy.src_slot);
+    if (copy.has_block()) blocks_.release(copy.src_block);
+}
+
 void KVManager::release(SequenceCache& cache) {
     for (auto id = cache.block_ids.rbegin(); id != cache.block_ids.rend(); ++id) blocks_.release(*id);
     cache.block_ids.clear();
@@ -44,24 +68,31 @@ void KVManager::release(SequenceCache& cache) {
     cache.state_slot = SequenceCache::kNoSlot;
 }
 
-void KVManager::check(const std::vector<const SequenceCache*>& open_caches) const {
+void KVManager::check(const std::vector<const SequenceCache*>& open_caches,
+                      const std::vector<CacheCopy>& copies) const {
     blocks_.check();
     slots_.check();
     std::vector<int32_t> block_refs(static_cast<size_t>(blocks_.num_total()), 0);
     std::vector<int32_t> slot_refs(static_cast<size_t>(slots_.num_total()), 0);
     for (const SequenceCache* cache : open_caches) {
         for (const int32_t id : cache->block_ids) ++block_refs.at(static_cast<size_t>(id));
-        ++slot_refs.at(static_cast<size_t>(cache->state_slot));
+        if (++slot_refs.at(static_cast<size_t>(cache->state_slot)) > 1) {
+            throw std::logic_error(message("state slot ", cache->state_slot, " is held by two sequences"));
+        }
+    }
+    for (const CacheCopy& copy : copies) {
+        ++slot_refs.at(static_cast<size_t>(copy.src_slot));
+        if (copy.has_block()) ++block_refs.at(static_cast<size_t>(copy.src_block));
     }
     for (int32_t id = 0; id < blocks_.num_total(); ++id) {
         if (block_refs[id] == blocks_.ref_count(id)) continue;
         throw std::logic_error(message("block ", id, " has ", blocks_.ref_count(id), " references, but ",
-                                       block_refs[id], " sequences hold it"));
+                                       block_refs[id], " sequences and copies hold it"));
     }
     for (int32_t id = 0; id < slots_.num_total(); ++id) {
-        if (slot_refs[id] == slots_.ref_count(id) && slot_refs[id] <= 1) continue;
+        if (slot_refs[id] == slots_.ref_count(id)) continue;
         throw std::logic_error(message("state slot ", id, " has ", slots_.ref_count(id), " references, but ",
-                                       slot_refs[id], " sequences hold it"));
+                                       slot_refs[id], " sequences and copies hold it"));
     }
 }
 

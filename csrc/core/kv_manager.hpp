@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/block_pool.hpp"
+#include "core/cache_copy.hpp"
 #include "core/sequence_cache.hpp"
 
 namespace deepinfer {
@@ -22,17 +24,22 @@ class KVManager {
     int32_t num_free_state_slots() const { return slots_.num_free(); }
     bool is_idle() const;
 
-    // Whether a slot is free, and blocks for num_tokens with `num_spare_blocks` left over.
-    bool can_open(int64_t num_tokens, int64_t num_spare_blocks) const;
+    // Whether a slot is free, and blocks for num_tokens, with so many slots and blocks left over.
+    bool can_open(int64_t num_tokens, int64_t num_spare_blocks, int64_t num_spare_slots = 0) const;
     // Gives a closed cache its slot and blocks for num_tokens. Throws std::logic_error when can_open says no.
     void open(SequenceCache& cache, int64_t num_tokens);
     // Extends an open cache to num_tokens; false, and nothing changed, when blocks are short.
     bool try_grow(SequenceCache& cache, int64_t num_tokens);
+    // Opens `fork` on the first num_tokens tokens of an open cache: full blocks are shared (nobody writes to them any
+    // more), a slot and a partly filled block are its own, to be filled by the copy. Empty when these are not free.
+    std::optional<CacheCopy> try_fork(const SequenceCache& parent, int64_t num_tokens, SequenceCache& fork);
+    // The copy was made, or is not wanted any more.
+    void end_copy(const CacheCopy& copy);
     // Returns everything the cache holds. Blocks go back last one first, so that the beginning of a text stays longest.
     void release(SequenceCache& cache);
 
-    // Throws std::logic_error unless `open_caches` account for every reference. O(blocks).
-    void check(const std::vector<const SequenceCache*>& open_caches) const;
+    // Throws std::logic_error unless `open_caches` and `copies` account for every reference. O(blocks).
+    void check(const std::vector<const SequenceCache*>& open_caches, const std::vector<CacheCopy>& copies = {}) const;
 
   private:
     int32_t block_size_;

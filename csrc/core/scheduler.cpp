@@ -22,6 +22,22 @@ void require_token_ids(const std::vector<int32_t>& token_ids, const char* name, 
                                         *wrong, "; token ids must be >= 0"));
 }
 
+template <typename IsKnown>
+void require_fork_ids(const SequenceSpec& spec, IsKnown is_known) {
+    std::vector<int64_t> ids = spec.fork_seq_ids;
+    ids.push_back(spec.seq_id);
+    std::sort(ids.begin(), ids.end());
+    const auto twice = std::adjacent_find(ids.begin(), ids.end());
+    if (twice != ids.end()) {
+        throw std::invalid_argument(message("sequence ", spec.seq_id, ": fork_seq_ids: ", *twice, " is there twice"));
+    }
+    for (const int64_t id : spec.fork_seq_ids) {
+        if (id >= 0 && !is_known(id)) continue;
+        throw std::invalid_argument(message("sequence ", spec.seq_id, ": fork_seq_ids has ", id, ", which is ",
+                                            id < 0 ? "below 0" : "in use by an unfinished sequence"));
+    }
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerConfig& config)
@@ -35,32 +51,41 @@ void Scheduler::add(SequenceSpec spec) {
     const int64_t max_len = longest_len(spec);
     const int64_t seq_id = spec.seq_id;
     auto seq = std::make_unique<Sequence>(std::move(spec), max_len);
+    for (const int64_t fork_id : seq->fork_ids()) fork_parents_.emplace(fork_id, seq_id);
+    stats_.num_added += 1 + seq->num_forks();
     waiting_.push_back(*seq);
     sequences_.emplace(seq_id, std::move(seq));
-    ++stats_.num_added;
 }
 
 bool Scheduler::abort(int64_t seq_id) {
     const std::lock_guard lock(mutex_);
+    if (drop_fork(seq_id)) {
+        ++stats_.num_aborted;
+        return true;
+    }
     Sequence* seq = find(seq_id);
     if (seq == nullptr) return false;
+    stats_.num_aborted += 1 + seq->num_forks();
     remove(*seq);
-    ++stats_.num_aborted;
     return true;
 }
 
 bool Scheduler::finish(int64_t seq_id, int64_t keep_tokens) {
     const std::lock_guard lock(mutex_);
     Sequence* seq = find(seq_id);
-    if (seq == nullptr) return false;
-    const int64_t num_generated = seq->num_generated();
+    if (seq == nullptr && !is_known(seq_id)) return false;
+    const int64_t num_generated = seq == nullptr ? 0 : seq->num_generated();
     if (keep_tokens < 0 || keep_tokens > num_generated) {
         throw std::invalid_argument(message("sequence ", seq_id, ": keep_tokens is ", keep_tokens, ", but ",
                                             num_generated, " tokens were generated"));
     }
     stats_.num_generated_tokens -= num_generated - keep_tokens;
-    remove(*seq);
-    ++stats_.num_finished_external;
+    stats_.num_finished_external += 1 + (seq == nullptr ? 0 : seq->num_forks());
+    if (seq == nullptr) {
+        drop_fork(seq_id);
+    } else {
+        remove(*seq);
+    }
     return true;
 }
 
@@ -96,7 +121,7 @@ SchedulerStats Scheduler::stats() const {
 
 std::vector<int32_t> Scheduler::token_ids(int64_t seq_id) const {
     const std::lock_guard lock(mutex_);
-    const Sequence* seq = find(seq_id);
+    const Sequence* seq = fork_parents_.contains(seq_id) ? find_parent(seq_id) : find(seq_id);
     if (seq == nullptr) throw std::invalid_argument(message("sequence ", seq_id, " is not known or has finished"));
     return {seq->token_ids().begin(), seq->token_ids().end()};
 }
@@ -107,7 +132,8 @@ void Scheduler::require_valid(const SequenceSpec& spec) const {
         throw std::invalid_argument(message("sequence ", spec.seq_id, ": ", reason));
     };
     if (spec.seq_id < 0) refuse("the id must be >= 0");
-    if (find(spec.seq_id) != nullptr) refuse("the id is in use by an unfinished sequence");
+    if (is_known(spec.seq_id)) refuse("the id is in use by an unfinished sequence");
+    require_fork_ids(spec, [this](int64_t id) { return is_known(id); });
     if (prompt_len == 0) refuse("the prompt is empty; at least one token is needed");
     if (spec.max_tokens < 0) refuse(message("max_tokens is ", spec.max_tokens, "; it must be >= 0"));
     if (spec.min_tokens < 0) refuse(message("min_tokens is ", spec.min_tokens, "; it must be >= 0"));
@@ -139,9 +165,37 @@ Sequence* Scheduler::find(int64_t seq_id) const {
     return found == sequences_.end() ? nullptr : found->second.get();
 }
 
+Sequence* Scheduler::find_parent(int64_t fork_id) const {
+    const auto found = fork_parents_.find(fork_id);
+    return found == fork_parents_.end() ? nullptr : find(found->second);
+}
+
+bool Scheduler::drop_fork(int64_t fork_id) {
+    Sequence* parent = find_parent(fork_id);
+    if (parent == nullptr) return false;
+    if (parent->status() != SequenceStatus::kWaiting) --num_reserved_;
+    parent->drop_fork(fork_id);
+    fork_parents_.erase(fork_id);
+    return true;
+}
+
+void Scheduler::drop_forks(Sequence& seq) {
+    while (seq.num_forks() > 0) drop_fork(seq.fork_ids().back());
+}
+
+void Scheduler::drop_copy(int64_t seq_id) {
+    std::erase_if(pending_copies_, [&](const PendingCopy& pending) {
+        if (pending.seq_id != seq_id) return false;
+        kv_.end_copy(pending.copy);
+        return true;
+    });
+}
+
 // The one way out for a single sequence. A step in flight may still write to what is freed here: that does no harm,
 // since the next owner's first step is computed after it.
 void Scheduler::remove(Sequence& seq) {
+    drop_forks(seq);
+    drop_copy(seq.id());
     if (!waiting_.remove(seq.id())) std::erase(running_, &seq);
     kv_.release(seq.cache());
     sequences_.erase(seq.id());

@@ -30,6 +30,11 @@ namespace deepinfer {
 //   that were served longest ago go first.
 // * When a decoding sequence needs a block and none is free, the most recently admitted sequence is preempted: it goes
 //   back to the front of the queue and later recomputes prompt and generated tokens in a prefill.
+// * Forks (SequenceSpec::fork_seq_ids) are further texts on one prompt. They appear with the first generated token:
+// each
+//   shares the blocks that the prompt fills and takes a copy of the rest, made at the start of the next step. Admission
+//   keeps a seat, a slot and a block for every fork to come; a family larger than the whole engine runs once nothing
+//   else does, and those without a place wait at the front of the queue, to compute the prompt again.
 // * A text ends at the latest with max_model_len tokens, or with the token that no longer fits the whole cache, so
 //   that whatever waits can always run alone and nothing waits for ever.
 //
@@ -39,9 +44,10 @@ class Scheduler {
   public:
     explicit Scheduler(const SchedulerConfig& config);
 
-    // Queues a sequence. Throws std::invalid_argument for a wrong value or a prompt that could never run.
+    // Queues a sequence and its forks. Throws std::invalid_argument for a wrong value or a prompt that could never run.
     void add(SequenceSpec spec);
     // Forgets a sequence and frees what it holds, also while a step with it is in flight. False: it is not known.
+    // Forks to come go with the sequence that they would come from.
     bool abort(int64_t seq_id);
     // Ends a sequence from outside (stop string) with its first keep_tokens generated tokens. False: it is not known.
     bool finish(int64_t seq_id, int64_t keep_tokens);
@@ -49,9 +55,10 @@ class Scheduler {
     // Plans the next step. A plan that is not empty must be updated or discarded before the next call.
     StepPlan schedule();
     // Takes the tokens of the step in flight: those of plan row i are tokens[cu_tokens[i] .. cu_tokens[i+1]). One token
-    // where the plan samples, none elsewhere; rows of sequences that are gone are ignored. Nothing changes on an error.
+    // where the plan samples and one more for each of its forks, none elsewhere; what is given to sequences that are
+    // gone is ignored. Nothing changes on an error.
     StepUpdate update(int64_t step_id, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens);
-    // Gives up the step in flight after a failure: its sequences are as they were before it.
+    // Gives up the step in flight after a failure: its sequences are as they were before it, its copies come again.
     void discard(int64_t step_id);
 
     bool has_unfinished() const;
@@ -62,7 +69,7 @@ class Scheduler {
     int64_t capacity_tokens() const { return config_.capacity_tokens(); }
     const SchedulerConfig& config() const { return config_; }
     SchedulerStats stats() const;
-    // Prompt and generated tokens of an unfinished sequence.
+    // Prompt and generated tokens of an unfinished sequence; of a fork to come its prompt.
     std::vector<int32_t> token_ids(int64_t seq_id) const;
 
     // Proves the invariants; throws std::logic_error with the first one broken. O(blocks + sequences).
@@ -73,6 +80,13 @@ class Scheduler {
         int64_t seq_id;
         int64_t num_rows;
         bool samples;
+        std::vector<int64_t> fork_ids;  // forks that the step makes
+
+        int64_t num_expected() const { return samples ? 1 + static_cast<int64_t>(fork_ids.size()) : 0; }
+    };
+    struct PendingCopy {
+        int64_t seq_id;
+        CacheCopy copy;
     };
     // One step between schedule and update. Overlapped steps will make this a short queue, found by step_id.
     struct StepInFlight {
@@ -84,6 +98,11 @@ class Scheduler {
     void require_valid(const SequenceSpec& spec) const;
     int64_t longest_len(const SequenceSpec& spec) const;
     Sequence* find(int64_t seq_id) const;
+    Sequence* find_parent(int64_t fork_id) const;
+    bool is_known(int64_t seq_id) const { return sequences_.contains(seq_id) || fork_parents_.contains(seq_id); }
+    bool drop_fork(int64_t fork_id);
+    void drop_forks(Sequence& seq);
+    void drop_copy(int64_t seq_id);
     void remove(Sequence& seq);
 
     // scheduler_schedule.cpp
@@ -104,18 +123,27 @@ class Scheduler {
     void require_in_flight(int64_t step_id) const;
     void require_valid(std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens) const;
     void commit(const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update);
+    void report(Sequence& seq, std::span<const int32_t> tokens, StepUpdate& update);
+    void make_forks(Sequence& parent, std::span<const int64_t> fork_ids, std::span<const int32_t> tokens,
+                    StepUpdate& update);
+    void end_forks(Sequence& parent, StepUpdate& update);
+    bool place_fork(const Sequence& parent, Sequence& fork);
     void retire_finished(const StepUpdate& update);
 
     // scheduler_check.cpp
     void check_sequence(const Sequence& seq) const;
     void check_running() const;
+    void check_forks() const;
 
     const SchedulerConfig config_;
     mutable std::mutex mutex_;
     KVManager kv_;
     std::unordered_map<int64_t, std::unique_ptr<Sequence>> sequences_;  // all unfinished ones
     WaitingQueue waiting_;
-    std::vector<Sequence*> running_;  // admitted ones, oldest admission first
+    std::vector<Sequence*> running_;                     // admitted ones, oldest admission first
+    std::unordered_map<int64_t, int64_t> fork_parents_;  // every fork to come -> the sequence that it will come from
+    int64_t num_reserved_ = 0;                           // forks to come of running sequences
+    std::vector<PendingCopy> pending_copies_;            // not known to be made yet
     std::optional<StepInFlight> in_flight_;
     int64_t next_step_id_ = 0;
     int64_t next_admission_ = 0;

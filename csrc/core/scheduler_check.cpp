@@ -24,7 +24,10 @@ void Scheduler::check() const {
         if (seq->cache().is_open()) open_caches.push_back(&seq->cache());
     }
     check_running();
-    kv_.check(open_caches);
+    check_forks();
+    std::vector<CacheCopy> copies;
+    for (const PendingCopy& pending : pending_copies_) copies.push_back(pending.copy);
+    kv_.check(open_caches, copies);
     require(static_cast<size_t>(waiting_.size()) + running_.size() == sequences_.size(), waiting_.size(), " wait and ",
             running_.size(), " run, but ", sequences_.size(), " are unfinished");
     require(open_caches.size() == running_.size(), open_caches.size(), " caches are open for ", running_.size(),
@@ -55,6 +58,31 @@ void Scheduler::check_sequence(const Sequence& seq) const {
                 " tokens not computed");
         require(num_blocks == num_needed || num_blocks == kv_.blocks_for(seq.num_computed()), "decoding sequence ",
                 seq.id(), " holds ", num_blocks, " blocks for ", seq.len(), " tokens");
+    }
+}
+
+void Scheduler::check_forks() const {
+    size_t num_forks = 0;
+    int64_t num_reserved = 0;
+    for (const auto& [seq_id, seq] : sequences_) {
+        num_forks += seq->fork_ids().size();
+        if (seq->status() != SequenceStatus::kWaiting) num_reserved += seq->num_forks();
+        require(seq->num_forks() == 0 || seq->num_generated() == 0, "sequence ", seq_id,
+                " has tokens, but no forks yet");
+        for (const int64_t fork_id : seq->fork_ids()) {
+            require(find_parent(fork_id) == seq.get(), "fork ", fork_id, " does not know sequence ", seq_id);
+            require(find(fork_id) == nullptr, "fork ", fork_id, " of sequence ", seq_id, " is there already");
+        }
+    }
+    require(num_forks == fork_parents_.size(), fork_parents_.size(), " forks are to come, but ", num_forks,
+            " are listed");
+    require(num_reserved == num_reserved_, num_reserved_, " places are reserved for ", num_reserved, " forks");
+    for (const auto& [seq_id, copy] : pending_copies_) {
+        const Sequence* seq = find(seq_id);
+        require(seq != nullptr && seq->cache().state_slot == copy.dst_slot, "the copy to slot ", copy.dst_slot,
+                " is not for sequence ", seq_id);
+        require(!copy.has_block() || seq->cache().block_ids.back() == copy.dst_block, "the copy to block ",
+                copy.dst_block, " is not for sequence ", seq_id);
     }
 }
 

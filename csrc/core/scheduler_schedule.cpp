@@ -24,6 +24,7 @@ StepPlan Scheduler::schedule() {
             message(sequences_.size(), " sequences are unfinished, but none can be scheduled: ", waiting_.size(),
                     " wait, ", running_.size(), " run, ", kv_.num_free_blocks(), " blocks are free"));
     }
+    for (const PendingCopy& pending : pending_copies_) plan.append_copy(pending.copy);
     count_step(plan);
     return plan;
 }
@@ -41,11 +42,16 @@ StepVote Scheduler::vote() const {
 }
 
 // A preempted sequence returns only when every running one has a spare block to grow into. Otherwise it would be
-// preempted again at the next block boundary, and its recompute would be lost.
+// preempted again at the next block boundary, and its recompute would be lost. Forks to come keep their places, but a
+// sequence with nobody beside it need not have room for all of its own.
 bool Scheduler::can_admit_next() const {
-    if (waiting_.empty() || static_cast<int64_t>(running_.size()) >= config_.max_num_seqs) return false;
+    if (waiting_.empty()) return false;
     const Sequence& next = waiting_.front();
-    return kv_.can_open(next.len(), next.was_preempted() ? static_cast<int64_t>(running_.size()) : 0);
+    if (running_.empty()) return kv_.can_open(next.len(), 0);
+    const int64_t num_running = static_cast<int64_t>(running_.size());
+    const int64_t num_kept = num_reserved_ + next.num_forks();
+    const int64_t num_spare_blocks = num_kept + (next.was_preempted() ? num_running : 0);
+    return num_running + num_kept < config_.max_num_seqs && kv_.can_open(next.len(), num_spare_blocks, num_kept);
 }
 
 // How many tokens a prefill step with `budget` tokens left takes of a sequence; 0: none, wait for the next step.
@@ -118,6 +124,7 @@ Sequence& Scheduler::admit_next() {
     waiting_.pop_front();
     kv_.open(seq.cache(), seq.len());
     seq.admit(next_admission_++);
+    num_reserved_ += seq.num_forks();
     seq.take_turn(next_turn_++);
     running_.push_back(&seq);
     return seq;
@@ -125,6 +132,8 @@ Sequence& Scheduler::admit_next() {
 
 void Scheduler::preempt(Sequence& seq, StepPlan& plan) {
     std::erase(running_, &seq);
+    num_reserved_ -= seq.num_forks();
+    drop_copy(seq.id());
     kv_.release(seq.cache());
     seq.preempt();
     waiting_.push_front(seq);
@@ -134,7 +143,8 @@ void Scheduler::preempt(Sequence& seq, StepPlan& plan) {
 
 void Scheduler::begin(StepPlan& plan, Sequence& seq, int64_t num_rows) {
     plan.append(seq, num_rows);
-    in_flight_->rows.push_back({seq.id(), num_rows, seq.samples_after(num_rows)});
+    const bool samples = seq.samples_after(num_rows);
+    in_flight_->rows.push_back({seq.id(), num_rows, samples, samples ? seq.fork_ids() : std::vector<int64_t>{}});
     if (plan.kind == StepKind::kPrefill) stats_.num_recomputed_tokens += seq.num_recomputed(num_rows);
     seq.begin_step(plan.step_id);
 }

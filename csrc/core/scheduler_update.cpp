@@ -11,6 +11,8 @@ StepUpdate Scheduler::update(int64_t step_id, std::span<const int32_t> tokens, s
     const std::lock_guard lock(mutex_);
     require_in_flight(step_id);
     require_valid(tokens, cu_tokens);
+    for (const PendingCopy& pending : pending_copies_) kv_.end_copy(pending.copy);
+    pending_copies_.clear();
     StepUpdate update;
     const std::vector<PlannedRow>& rows = in_flight_->rows;
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -61,8 +63,8 @@ void Scheduler::require_valid(std::span<const int32_t> tokens, std::span<const i
         const Sequence* seq = find_in_flight(rows[i]);
         if (seq == nullptr) continue;
         // With drafts this will be 1..num_rows: the accepted drafts and one token more.
-        const int32_t num_expected = rows[i].samples ? 1 : 0;
-        const int32_t num_given = cu_tokens[i + 1] - cu_tokens[i];
+        const int64_t num_expected = rows[i].num_expected();
+        const int64_t num_given = cu_tokens[i + 1] - cu_tokens[i];
         if (num_given != num_expected) {
             throw std::invalid_argument(
                 message("sequence ", rows[i].seq_id, " got ", num_given, " tokens; this step gives it ", num_expected));
@@ -78,18 +80,64 @@ void Scheduler::require_valid(std::span<const int32_t> tokens, std::span<const i
 void Scheduler::commit(const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update) {
     Sequence* seq = find_in_flight(row);
     if (seq == nullptr) return;
-    FinishReason reason;
     if (row.samples) {
-        const int64_t num_taken = seq->commit_tokens(tokens, reason);
-        tokens = tokens.first(static_cast<size_t>(num_taken));
-        stats_.num_generated_tokens += num_taken;
-    } else {
-        reason = seq->commit_rows(row.num_rows);
-        if (reason == FinishReason::kRunning) return;
+        const size_t num_own = tokens.size() - row.fork_ids.size();
+        report(*seq, tokens.first(num_own), update);
+        make_forks(*seq, row.fork_ids, tokens.subspan(num_own), update);
+    } else if (seq->commit_rows(row.num_rows) == FinishReason::kLength) {
+        update.append(seq->id(), {}, FinishReason::kLength);
+        ++stats_.num_finished_length;
+        end_forks(*seq, update);
     }
-    update.append(seq->id(), tokens, reason);
+}
+
+// Gives a sequence its new tokens.
+void Scheduler::report(Sequence& seq, std::span<const int32_t> tokens, StepUpdate& update) {
+    FinishReason reason;
+    const int64_t num_taken = seq.commit_tokens(tokens, reason);
+    update.append(seq.id(), tokens.first(static_cast<size_t>(num_taken)), reason);
+    stats_.num_generated_tokens += num_taken;
     stats_.num_finished_stop += reason == FinishReason::kStop;
     stats_.num_finished_length += reason == FinishReason::kLength;
+}
+
+// Each fork gets its first token and then a place, if it goes on and there is one. The parent may have ended already;
+// its cache is still there.
+void Scheduler::make_forks(Sequence& parent, std::span<const int64_t> fork_ids, std::span<const int32_t> tokens,
+                           StepUpdate& update) {
+    std::vector<Sequence*> crowded;
+    for (size_t i = 0; i < fork_ids.size(); ++i) {
+        if (find_parent(fork_ids[i]) != &parent) continue;  // it was dropped during the step
+        drop_fork(fork_ids[i]);
+        auto owned = std::make_unique<Sequence>(parent, fork_ids[i]);
+        Sequence& fork = *owned;
+        sequences_.emplace(fork.id(), std::move(owned));
+        report(fork, tokens.subspan(i, 1), update);
+        if (fork.status() == SequenceStatus::kDecoding && !place_fork(parent, fork)) crowded.push_back(&fork);
+    }
+    for (auto fork = crowded.rbegin(); fork != crowded.rend(); ++fork) {
+        (*fork)->preempt();
+        waiting_.push_front(**fork);
+    }
+}
+
+// The forks of a prompt that yields no token end like it.
+void Scheduler::end_forks(Sequence& parent, StepUpdate& update) {
+    for (const int64_t fork_id : parent.fork_ids()) update.append(fork_id, {}, FinishReason::kLength);
+    stats_.num_finished_length += parent.num_forks();
+    drop_forks(parent);
+}
+
+bool Scheduler::place_fork(const Sequence& parent, Sequence& fork) {
+    if (static_cast<int64_t>(running_.size()) >= config_.max_num_seqs) return false;
+    const std::optional<CacheCopy> copy = kv_.try_fork(parent.cache(), parent.prompt_len(), fork.cache());
+    if (!copy) return false;
+    pending_copies_.push_back({fork.id(), *copy});
+    fork.admit(next_admission_++);
+    fork.take_turn(next_turn_++);
+    running_.push_back(&fork);
+    ++stats_.num_forked;
+    return true;
 }
 
 // Frees and forgets the sequences that the update reports as finished.
@@ -97,7 +145,9 @@ void Scheduler::retire_finished(const StepUpdate& update) {
     std::erase_if(running_, [](const Sequence* seq) { return seq->status() == SequenceStatus::kFinished; });
     for (size_t i = 0; i < update.seq_ids.size(); ++i) {
         if (update.finish_reasons[i] == FinishReason::kRunning) continue;
-        kv_.release(find(update.seq_ids[i])->cache());
+        Sequence* seq = find(update.seq_ids[i]);
+        if (seq == nullptr) continue;  // a fork that never began
+        kv_.release(seq->cache());
         sequences_.erase(update.seq_ids[i]);
     }
 }

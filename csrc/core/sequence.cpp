@@ -9,7 +9,16 @@ Sequence::Sequence(SequenceSpec spec, int64_t max_len)
     : id_(spec.seq_id),
       prompt_len_(static_cast<int64_t>(spec.prompt_token_ids.size())),
       token_ids_(std::move(spec.prompt_token_ids)),
-      rules_(max_len, spec.min_tokens, std::move(spec.stop_token_ids)) {}
+      rules_(max_len, spec.min_tokens, std::move(spec.stop_token_ids)),
+      fork_ids_(std::move(spec.fork_seq_ids)) {}
+
+Sequence::Sequence(const Sequence& parent, int64_t id)
+    : id_(id),
+      prompt_len_(parent.prompt_len_),
+      token_ids_(parent.token_ids_.begin(), parent.token_ids_.begin() + parent.prompt_len_),
+      rules_(parent.rules_),
+      num_computed_(parent.prompt_len_),
+      num_once_computed_(parent.prompt_len_) {}
 
 int64_t Sequence::num_recomputed(int64_t num_rows) const {
     return std::clamp<int64_t>(num_once_computed_ - num_computed_, 0, num_rows);
@@ -17,7 +26,7 @@ int64_t Sequence::num_recomputed(int64_t num_rows) const {
 
 void Sequence::admit(int64_t admission) {
     admission_ = admission;
-    status_ = SequenceStatus::kPrefilling;
+    if (status_ == SequenceStatus::kWaiting) status_ = SequenceStatus::kPrefilling;
 }
 
 FinishReason Sequence::commit_rows(int64_t num_rows) {

@@ -23,6 +23,8 @@ class Sequence {
 
     // max_len: most tokens in all; see Scheduler::add.
     Sequence(SequenceSpec spec, int64_t max_len);
+    // A fork of a sequence whose prompt is computed: same prompt and rules, nothing generated, no cache yet.
+    Sequence(const Sequence& parent, int64_t id);
 
     int64_t id() const { return id_; }
     int64_t prompt_len() const { return prompt_len_; }
@@ -39,13 +41,19 @@ class Sequence {
     int64_t last_turn() const { return last_turn_; }
     const SequenceCache& cache() const { return cache_; }
     SequenceCache& cache() { return cache_; }
+    // Forks to come: made with the first generated token.
+    const std::vector<int64_t>& fork_ids() const { return fork_ids_; }
+    int64_t num_forks() const { return static_cast<int64_t>(fork_ids_.size()); }
 
     // Whether a step with num_rows more tokens ends in a new token.
     bool samples_after(int64_t num_rows) const { return num_rows == num_uncomputed() && len() < max_len(); }
     // How many of the next num_rows tokens had been computed before a preemption.
     int64_t num_recomputed(int64_t num_rows) const;
 
+    // Takes a place among the running; from waiting it starts with a prefill.
     void admit(int64_t admission);
+    // Takes one fork off the list of those to come; false: it is not on it.
+    bool drop_fork(int64_t id) { return std::erase(fork_ids_, id) > 0; }
     void begin_step(int64_t step_id) { step_in_flight_ = step_id; }
     void cancel_step() { step_in_flight_ = kNoStep; }
     void take_turn(int64_t turn) { last_turn_ = turn; }
@@ -62,6 +70,7 @@ class Sequence {
     std::vector<int32_t> token_ids_;
     StopRules rules_;
     SequenceCache cache_;
+    std::vector<int64_t> fork_ids_;
     SequenceStatus status_ = SequenceStatus::kWaiting;
     int64_t num_computed_ = 0;
     int64_t num_once_computed_ = 0;     // most that was ever computed, for the statistics of recomputing

@@ -6,7 +6,7 @@
 
 namespace deepinfer {
 
-// Filled and emptied by KVManager only. A fork will copy block_ids with shared references and get its own slot.
+// Filled and emptied by KVManager only. A fork shares the blocks that the prompt fills and has its own slot.
 struct SequenceCache {
     static constexpr int32_t kNoSlot = -1;
 

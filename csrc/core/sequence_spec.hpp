@@ -12,6 +12,7 @@ struct SequenceSpec {
     int64_t max_tokens = 0;                 // most new tokens; 0: the prompt is only computed
     std::vector<int32_t> stop_token_ids;    // EOS included, unless it is to be ignored
     int64_t min_tokens = 0;                 // stop ids count only behind this many new tokens
+    std::vector<int64_t> fork_seq_ids{};    // more sequences on the same prompt, made when it is computed
 };
 
 }  // namespace deepinfer

@@ -6,7 +6,8 @@
 namespace deepinfer {
 
 struct SchedulerStats {
-    int64_t num_added = 0;
+    int64_t num_added = 0;   // forks included
+    int64_t num_forked = 0;  // forks that began with their parent's cache instead of computing the prompt again
     int64_t num_finished_stop = 0;
     int64_t num_finished_length = 0;
     int64_t num_finished_external = 0;  // ended by Scheduler::finish

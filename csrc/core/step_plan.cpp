@@ -16,6 +16,11 @@ void StepPlan::append(const Sequence& seq, int64_t num_rows) {
     samples.push_back(seq.samples_after(num_rows) ? 1 : 0);
     output_indices.push_back(static_cast<int32_t>(seq.num_generated()));
 
+    if (seq.samples_after(num_rows)) {
+        fork_seq_ids.insert(fork_seq_ids.end(), seq.fork_ids().begin(), seq.fork_ids().end());
+    }
+    cu_forks.push_back(static_cast<int32_t>(fork_seq_ids.size()));
+
     block_ids.insert(block_ids.end(), cache.block_ids.begin(), cache.block_ids.end());
     cu_blocks.push_back(static_cast<int32_t>(block_ids.size()));
 
@@ -28,6 +33,11 @@ void StepPlan::append(const Sequence& seq, int64_t num_rows) {
     for (int64_t position = start - 1; position >= start - num_lookback; --position) {
         lookback_ids.push_back(position >= 0 ? tokens[position] : -1);
     }
+}
+
+void StepPlan::append_copy(const CacheCopy& copy) {
+    slot_copies.insert(slot_copies.end(), {copy.src_slot, copy.dst_slot});
+    if (copy.has_block()) block_copies.insert(block_copies.end(), {copy.src_block, copy.dst_block});
 }
 
 }  // namespace deepinfer

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/cache_copy.hpp"
 #include "core/sequence.hpp"
 #include "core/step_policy.hpp"
 
@@ -27,6 +28,10 @@ struct StepPlan {
     std::vector<int32_t> lookback_ids;       // [S, num_lookback] tokens before the first, nearest first; -1: none
     std::vector<uint8_t> samples;            // [S] 1 when the sequence's last row yields a token
     std::vector<int32_t> output_indices;     // [S] index of that token among the generated ones
+    std::vector<int64_t> fork_seq_ids;       // forks that the step makes, one table behind the other
+    std::vector<int32_t> cu_forks{0};        // [S+1] prefix sums of the forks per sequence
+    std::vector<int32_t> slot_copies;        // [n, 2] state slots to copy before all else: source, destination
+    std::vector<int32_t> block_copies;       // [n, 2] blocks likewise
     std::vector<int64_t> preempted_seq_ids;  // sequences that lost their cache to make this step possible
 
     int64_t num_seqs() const { return static_cast<int64_t>(seq_ids.size()); }
@@ -34,6 +39,7 @@ struct StepPlan {
 
     // Adds the next num_rows uncomputed tokens of a sequence.
     void append(const Sequence& seq, int64_t num_rows);
+    void append_copy(const CacheCopy& copy);
 };
 
 }  // namespace deepinfer

@@ -9,7 +9,7 @@
 
 namespace deepinfer {
 
-// Lists, in plan order, only the sequences that got tokens or ended.
+// Lists, in plan order, only the sequences that got tokens or ended; forks stand behind the one they came from.
 struct StepUpdate {
     static constexpr int32_t kNoStopToken = -1;
 

@@ -17,13 +17,13 @@ void require(bool holds, const Parts&... parts) {
 
 }  // namespace
 
-int32_t next_token(const std::vector<int32_t>& text) {
-    uint32_t hash = 2166136261u;
+int32_t next_token(const std::vector<int32_t>& text, int64_t choice) {
+    uint32_t hash = 2166136261u + static_cast<uint32_t>(choice);
     for (const int32_t token : text) hash = (hash ^ static_cast<uint32_t>(token + 1)) * 16777619u;
     return static_cast<int32_t>((hash >> 8) % kVocabSize);
 }
 
-Outcome expected_outcome(const SequenceSpec& spec, const SchedulerConfig& config) {
+Outcome expected_outcome(const SequenceSpec& spec, const SchedulerConfig& config, int64_t choice) {
     std::vector<int32_t> text = spec.prompt_token_ids;
     Outcome outcome;
     while (true) {
@@ -34,7 +34,7 @@ Outcome expected_outcome(const SequenceSpec& spec, const SchedulerConfig& config
             outcome.reason = FinishReason::kLength;
             return outcome;
         }
-        const int32_t token = next_token(text);
+        const int32_t token = next_token(text, choice);
         text.push_back(token);
         outcome.tokens.push_back(token);
         const auto& stops = spec.stop_token_ids;
@@ -55,18 +55,42 @@ FakeWorker::Result FakeWorker::execute(const StepPlan& plan) {
     require(plan.num_seqs() <= config_.max_num_seqs, plan.num_seqs(), " sequences in one step");
     const std::set<int64_t> ids(plan.seq_ids.begin(), plan.seq_ids.end());
     require(static_cast<int64_t>(ids.size()) == plan.num_seqs(), "a sequence is in the step twice");
+    copy(plan);
     for (int64_t i = 0; i < plan.num_seqs(); ++i) write_rows(plan, i);
     Result result;
     for (int64_t i = 0; i < plan.num_seqs(); ++i) {
         const std::vector<int32_t> text = read_text(plan, i);
-        if (plan.samples[i]) {
-            const auto num_generated = static_cast<int64_t>(text.size()) - plan.prompt_lens[i];
-            require(plan.output_indices[i] == num_generated, "output index ", plan.output_indices[i]);
-            result.tokens.push_back(next_token(text));
-        }
+        if (plan.samples[i]) sample(plan, i, text, result);
         result.cu_tokens.push_back(static_cast<int32_t>(result.tokens.size()));
     }
     return result;
+}
+
+void FakeWorker::copy(const StepPlan& plan) {
+    for (size_t i = 0; i < plan.slot_copies.size(); i += 2) {
+        states_.at(static_cast<size_t>(plan.slot_copies[i + 1])) = states_.at(static_cast<size_t>(plan.slot_copies[i]));
+    }
+    for (size_t i = 0; i < plan.block_copies.size(); i += 2) {
+        const auto source = entries_.begin() + plan.block_copies[i] * config_.block_size;
+        std::copy_n(source, config_.block_size, entries_.begin() + plan.block_copies[i + 1] * config_.block_size);
+    }
+}
+
+int64_t FakeWorker::parent_of(int64_t seq_id) const {
+    const auto found = parents_.find(seq_id);
+    return found == parents_.end() ? seq_id : found->second;
+}
+
+void FakeWorker::sample(const StepPlan& plan, int64_t index, const std::vector<int32_t>& text, Result& result) {
+    const int64_t seq_id = plan.seq_ids[index];
+    const auto num_generated = static_cast<int64_t>(text.size()) - plan.prompt_lens[index];
+    require(plan.output_indices[index] == num_generated, "output index ", plan.output_indices[index]);
+    result.tokens.push_back(next_token(text, choice_of(seq_id)));
+    for (int32_t i = plan.cu_forks[index]; i < plan.cu_forks[index + 1]; ++i) {
+        require(num_generated == 0, "sequence ", seq_id, " forks late");
+        parents_[plan.fork_seq_ids[i]] = seq_id;
+        result.tokens.push_back(next_token(text, choice_of(plan.fork_seq_ids[i])));
+    }
 }
 
 void FakeWorker::write_rows(const StepPlan& plan, int64_t index) {
@@ -78,9 +102,12 @@ void FakeWorker::write_rows(const StepPlan& plan, int64_t index) {
     require(whole || num_rows <= config_.max_prefill_chunk, num_rows, " rows of one sequence");
     State& state = states_.at(static_cast<size_t>(plan.state_slots[index]));
     if (plan.context_lens[index] == 0) state = {plan.seq_ids[index], 0};
-    require(state.seq_id == plan.seq_ids[index] && state.num_tokens == plan.context_lens[index], "slot ",
-            plan.state_slots[index], " is not that of sequence ", plan.seq_ids[index]);
-    state.num_tokens += num_rows;
+    const int64_t seq_id = plan.seq_ids[index];
+    const bool is_fresh = state.seq_id == parent_of(seq_id) && plan.context_lens[index] == plan.prompt_lens[index];
+    const bool is_repeat = plan.kind == StepKind::kDecode && state.num_tokens == plan.context_lens[index] + 1;
+    require((state.seq_id == seq_id || is_fresh) && (is_repeat || state.num_tokens == plan.context_lens[index]),
+            "slot ", plan.state_slots[index], " is not that of sequence ", seq_id);
+    state = {seq_id, plan.context_lens[index] + num_rows};
     for (int32_t row = first; row < first + num_rows; ++row) {
         const int32_t position = plan.positions[row];
         require(position == plan.context_lens[index] + row - first, "row ", row, " has position ", position);
@@ -99,8 +126,9 @@ std::vector<int32_t> FakeWorker::read_text(const StepPlan& plan, int64_t index) 
         const int64_t block = plan.block_ids[plan.cu_blocks[index] + position / config_.block_size];
         const Entry& entry =
             entries_.at(static_cast<size_t>(block * config_.block_size + position % config_.block_size));
-        require(entry.seq_id == plan.seq_ids[index], "position ", position, " of sequence ", plan.seq_ids[index],
-                " was overwritten by sequence ", entry.seq_id);
+        const bool is_shared = position < plan.prompt_lens[index] && entry.seq_id == parent_of(plan.seq_ids[index]);
+        require(is_shared || entry.seq_id == plan.seq_ids[index], "position ", position, " of sequence ",
+                plan.seq_ids[index], " was overwritten by sequence ", entry.seq_id);
         text.push_back(entry.token_id);
     }
     for (int32_t back = 0; back < plan.num_lookback; ++back) {

@@ -14,8 +14,14 @@ namespace deepinfer::testing {
 
 constexpr int32_t kVocabSize = 11;
 
-// The token that follows a text: any function of every token before it will do.
-int32_t next_token(const std::vector<int32_t>& text);
+// Forks are numbered parent + kForkStride, parent + 2 * kForkStride, ...
+constexpr int64_t kForkStride = 1'000'000;
+inline int64_t choice_of(int64_t seq_id) {
+    return seq_id / kForkStride;
+}
+
+// The token that follows a text: any function of the choice and every token before it will do.
+int32_t next_token(const std::vector<int32_t>& text, int64_t choice);
 
 struct Outcome {
     std::vector<int32_t> tokens;
@@ -24,8 +30,8 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
-// What a sequence must yield, found without a scheduler.
-Outcome expected_outcome(const SequenceSpec& spec, const SchedulerConfig& config);
+// What a sequence, or a fork of it, must yield, found without a scheduler.
+Outcome expected_outcome(const SequenceSpec& spec, const SchedulerConfig& config, int64_t choice = 0);
 
 class FakeWorker {
   public:
@@ -41,6 +47,9 @@ class FakeWorker {
     Result execute(const StepPlan& plan);
 
   private:
+    void copy(const StepPlan& plan);
+    int64_t parent_of(int64_t seq_id) const;
+    void sample(const StepPlan& plan, int64_t index, const std::vector<int32_t>& text, Result& result);
     void write_rows(const StepPlan& plan, int64_t index);
     std::vector<int32_t> read_text(const StepPlan& plan, int64_t index) const;
 
@@ -54,8 +63,9 @@ class FakeWorker {
     };
 
     SchedulerConfig config_;
-    std::vector<Entry> entries_;  // [num_blocks * block_size]
-    std::vector<State> states_;   // [num_state_slots]
+    std::vector<Entry> entries_;          // [num_blocks * block_size]
+    std::vector<State> states_;           // [num_state_slots]
+    std::map<int64_t, int64_t> parents_;  // of forks
 };
 
 }  // namespace deepinfer::testing

@@ -69,8 +69,50 @@ TEST_CASE("kv manager: check finds a leak and a double claim") {
     KVManager kv(2, 1, 2);
     SequenceCache cache;
     kv.open(cache, 1);
-    CHECK_THROWS_WITH_AS(kv.check({}), "block 0 has 1 references, but 0 sequences hold it", std::logic_error);
-    const SequenceCache copy = cache;
-    CHECK_THROWS_WITH_AS(kv.check({&cache, &copy}), "block 0 has 1 references, but 2 sequences hold it",
+    CHECK_THROWS_WITH_AS(kv.check({}), "block 0 has 1 references, but 0 sequences and copies hold it",
                          std::logic_error);
+    const SequenceCache copy = cache;
+    CHECK_THROWS_WITH_AS(kv.check({&cache, &copy}), "state slot 0 is held by two sequences", std::logic_error);
+}
+
+TEST_CASE("kv manager: a fork shares full blocks and gets its own slot and last block") {
+    KVManager kv(4, 4, 2);
+    SequenceCache parent;
+    SequenceCache fork;
+    kv.open(parent, 10);
+    const auto copy = kv.try_fork(parent, 10, fork);
+    REQUIRE(copy);
+    CHECK(fork.block_ids == std::vector<int32_t>{0, 1, 3});
+    CHECK(fork.state_slot == 1);
+    CHECK((copy->src_slot == 0 && copy->dst_slot == 1 && copy->src_block == 2 && copy->dst_block == 3));
+    kv.check({&parent, &fork}, {*copy});
+    CHECK_THROWS_AS(kv.check({&parent, &fork}), std::logic_error);
+    kv.release(parent);  // what the fork shares and what is still to be copied stays in use
+    CHECK(kv.num_free_blocks() == 0);
+    CHECK(kv.num_free_state_slots() == 0);
+    kv.end_copy(*copy);
+    CHECK(kv.num_free_blocks() == 1);
+    CHECK(kv.num_free_state_slots() == 1);
+    kv.check({&fork});
+    kv.release(fork);
+    CHECK(kv.is_idle());
+}
+
+TEST_CASE("kv manager: a fork on a block boundary copies no block; without room there is no fork") {
+    KVManager kv(2, 4, 3);
+    SequenceCache parent;
+    SequenceCache first;
+    SequenceCache second;
+    kv.open(parent, 8);
+    const auto copy = kv.try_fork(parent, 8, first);
+    REQUIRE(copy);
+    CHECK_FALSE(copy->has_block());
+    CHECK(first.block_ids == parent.block_ids);
+    CHECK_FALSE(kv.try_fork(parent, 7, second));  // no block left for the copy
+    CHECK_FALSE(second.is_open());
+    CHECK(kv.try_fork(parent, 4, second));
+    CHECK(second.block_ids == std::vector<int32_t>{0});
+    SequenceCache third;
+    CHECK_FALSE(kv.try_fork(parent, 4, third));  // no slot left
+    CHECK_THROWS_AS(kv.try_fork(third, 4, second), std::logic_error);
 }

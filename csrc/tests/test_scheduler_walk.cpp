@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "core/scheduler.hpp"
 #include "fake_worker.hpp"
 
 using namespace deepinfer;
+using deepinfer::testing::choice_of;
 using deepinfer::testing::expected_outcome;
 using deepinfer::testing::FakeWorker;
+using deepinfer::testing::kForkStride;
 using deepinfer::testing::kVocabSize;
 using deepinfer::testing::Outcome;
 
@@ -33,7 +36,12 @@ class Walk {
             spec.prompt_token_ids.push_back(static_cast<int32_t>(pick(0, kVocabSize - 1)));
         }
         if (pick(0, 1) == 1) spec.stop_token_ids.push_back(static_cast<int32_t>(pick(0, kVocabSize - 1)));
+        const int64_t num_forks = pick(0, 1) * pick(0, 4);
+        for (int64_t choice = 1; choice <= num_forks; ++choice) {
+            spec.fork_seq_ids.push_back(spec.seq_id + choice * kForkStride);
+        }
         scheduler_.add(spec);
+        for (const int64_t id : spec.fork_seq_ids) specs_[id] = spec;
         specs_[spec.seq_id] = std::move(spec);
         scheduler_.check();
     }
@@ -46,7 +54,22 @@ class Walk {
         const auto num_generated = static_cast<int64_t>(outputs_[id].size());
         REQUIRE((pick(0, 1) == 0 ? scheduler_.abort(id) : scheduler_.finish(id, pick(0, num_generated))));
         REQUIRE_FALSE(scheduler_.abort(id));
-        forget(id);
+        forget_with_forks(id);
+        scheduler_.check();
+    }
+
+    // A step that fails, before or behind its forward pass. What a worker could not compute again is ended, as the
+    // engine does it.
+    void fail_step() {
+        const StepPlan plan = scheduler_.schedule();
+        const bool computed = pick(0, 1) == 1;
+        if (computed) worker_.execute(plan);
+        scheduler_.discard(plan.step_id);
+        for (int64_t i = 0; computed && plan.kind == StepKind::kPrefill && i < plan.num_seqs(); ++i) {
+            if (plan.context_lens[i] == 0) continue;
+            REQUIRE(scheduler_.abort(plan.seq_ids[i]));
+            forget_with_forks(plan.seq_ids[i]);
+        }
         scheduler_.check();
     }
 
@@ -79,14 +102,24 @@ class Walk {
             const int64_t id = update.seq_ids[i];
             REQUIRE(specs_.contains(id));
             auto& output = outputs_[id];
+            begun_.insert(id);
             output.insert(output.end(), update.tokens.begin() + update.cu_tokens[i],
                           update.tokens.begin() + update.cu_tokens[i + 1]);
             const FinishReason reason = update.finish_reasons[i];
             if (reason == FinishReason::kRunning) continue;
-            REQUIRE(Outcome{output, reason} == expected_outcome(specs_[id], config_));
+            REQUIRE(Outcome{output, reason} == expected_outcome(specs_[id], config_, choice_of(id)));
             REQUIRE((update.stop_token_ids[i] == (reason == FinishReason::kStop ? output.back() : -1)));
             forget(id);
             ++num_finished_;
+        }
+    }
+
+    // Forks that have not begun go with their parent.
+    void forget_with_forks(int64_t id) {
+        const SequenceSpec spec = specs_.at(id);
+        forget(id);
+        for (const int64_t fork_id : spec.seq_id == id ? spec.fork_seq_ids : std::vector<int64_t>{}) {
+            if (!begun_.contains(fork_id)) forget(fork_id);
         }
     }
 
@@ -101,6 +134,7 @@ class Walk {
     std::mt19937 random_;
     std::map<int64_t, SequenceSpec> specs_;
     std::map<int64_t, std::vector<int32_t>> outputs_;
+    std::set<int64_t> begun_;  // sequences that the scheduler reported
     int64_t next_id_ = 0;
     int64_t num_finished_ = 0;
 };
@@ -125,6 +159,7 @@ SchedulerConfig random_config(std::mt19937& random) {
 TEST_CASE("walk: random loads on random configurations give the texts made without a scheduler") {
     std::mt19937 random(1234);
     int64_t num_preemptions = 0;
+    int64_t num_forked = 0;
     int64_t num_finished = 0;
     for (uint32_t seed = 0; seed < 150; ++seed) {
         const SchedulerConfig config = random_config(random);
@@ -136,14 +171,18 @@ TEST_CASE("walk: random loads on random configurations give the texts made witho
                 walk.add();
             else if (action == 2 && walk.pick(0, 3) == 0)
                 walk.drop();
+            else if (action == 3 && walk.pick(0, 3) == 0)
+                walk.fail_step();
             else
                 walk.step(true);
         }
         walk.run_to_the_end();
         num_preemptions += walk.scheduler().stats().num_preemptions;
+        num_forked += walk.scheduler().stats().num_forked;
         num_finished += walk.num_finished();
     }
     CHECK(num_preemptions > 100);
+    CHECK(num_forked > 300);
     CHECK(num_finished > 1000);
 }
 

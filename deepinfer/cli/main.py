@@ -12,6 +12,7 @@ from typer.main import get_command
 # command -> (module, function); loaded when called, so that one command never pays for another's imports
 _COMMANDS = {
     "generate": ("deepinfer.cli.generate", "generate"),
+    "chat": ("deepinfer.cli.chat", "chat"),
     "inspect": ("deepinfer.cli.inspect", "inspect"),
     "env": ("deepinfer.cli.env", "env"),
 }

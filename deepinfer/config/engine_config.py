@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepinfer.config.cache_config import CacheConfig, check_block_size, resolve_kv_cache_dtype
 from deepinfer.config.field_error import field_error
+from deepinfer.config.grammar_config import GrammarConfig
 from deepinfer.config.numerics import Numerics
 from deepinfer.config.scheduler_config import SchedulerConfig
 from deepinfer.errors import UnsupportedFeatureError
@@ -29,6 +30,7 @@ _LATER = {
     "context_parallel_size": (1,),
     "expert_parallel_size": (1,),
 }
+_GROUPS: dict[str, type[Any]] = {"cache": CacheConfig, "scheduler": SchedulerConfig, "grammar": GrammarConfig}
 _DEFAULT_TOKEN_BUDGET = {"cuda": 8192}
 _CPU_TOKEN_BUDGET = 2048
 
@@ -51,6 +53,7 @@ class EngineConfig:
         batch_invariant: results do not depend on the batch; None: the backend's default.
         cache: cache options.
         scheduler: scheduler options.
+        grammar: options of structured output.
     """
 
     model: str | None = None
@@ -66,6 +69,7 @@ class EngineConfig:
     batch_invariant: bool | None = None
     cache: CacheConfig = field(default_factory=CacheConfig)
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    grammar: GrammarConfig = field(default_factory=GrammarConfig)
 
     def __post_init__(self) -> None:
         for name in ("model", "tokenizer", "revision"):
@@ -97,7 +101,7 @@ class EngineConfig:
         """Builds the groups from flat options. Raises TypeError with the nearest name for an unknown option,
         ConfigError for a wrong value and UnsupportedFeatureError for an option this version does not have yet.
         """
-        groups: dict[str, dict[str, Any]] = {"cache": {}, "scheduler": {}, "": {}}
+        groups: dict[str, dict[str, Any]] = {"": {}, **{name: {} for name in _GROUPS}}
         owners = _option_owners()
         for name, value in options.items():
             if name in _LATER:
@@ -112,7 +116,7 @@ class EngineConfig:
         for name in ("model", "tokenizer"):
             if hasattr(own.get(name), "__fspath__"):
                 own[name] = str(own[name])
-        return cls(**own, cache=CacheConfig(**groups["cache"]), scheduler=SchedulerConfig(**groups["scheduler"]))
+        return cls(**own, **{name: group(**groups[name]) for name, group in _GROUPS.items()})
 
     def resolve(self, model: DeepSeekV41Config, backend: str, num_drafts: int = 0) -> EngineConfig:
         """The same options with every None and "auto" that depends on the model or backend made definite.
@@ -151,9 +155,10 @@ class EngineConfig:
 
 
 def _option_owners() -> dict[str, str]:
-    owners = {item.name: "" for item in fields(EngineConfig) if item.name not in ("cache", "scheduler")}
-    owners |= {item.name: "cache" for item in fields(CacheConfig)}
-    return owners | {item.name: "scheduler" for item in fields(SchedulerConfig)}
+    owners = {item.name: "" for item in fields(EngineConfig) if item.name not in _GROUPS}
+    for name, group in _GROUPS.items():
+        owners |= {item.name: name for item in fields(group)}
+    return owners
 
 
 def _unknown_option(name: str, known: list[str]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from deepinfer.core.constraint import Constraint
+from deepinfer.core.grammar_matcher import GrammarMatcher
 from deepinfer.sampling_params import SamplingParams
 
 
@@ -24,6 +27,9 @@ class EngineRequest:
         stop_token_ids: ids that end the sequence, EOS included unless ignored.
         score_start: first prompt position whose log-probability is wanted, None when none is.
         score_top_k: best alternatives per scored prompt position; -1 the whole vocabulary.
+        forks: choices 1 .. n-1 of choice 0, which alone is prefilled; empty for every other.
+        constraint: grammar asked for, None for free text.
+        new_matcher: makes a fresh matcher of the compiled grammar; None without one, and until it is compiled.
     """
 
     seq_id: int
@@ -36,3 +42,11 @@ class EngineRequest:
     stop_token_ids: tuple[int, ...]
     score_start: int | None
     score_top_k: int
+    forks: tuple[EngineRequest, ...] = ()
+    constraint: Constraint | None = None
+    new_matcher: Callable[[], GrammarMatcher] | None = None
+
+    @property
+    def choices(self) -> tuple[EngineRequest, ...]:
+        """Every choice of the request, this one first."""
+        return (self, *self.forks)

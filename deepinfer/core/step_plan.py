@@ -24,6 +24,9 @@ class StepPlan(Protocol):
             start.
         samples: bool [S], whether the last row yields a token.
         output_indices: int32 [S] index of the token to be sampled.
+        fork_seq_ids, cu_forks: int64 sequences that begin with this step, flat, with prefix sums int32 [S+1]. Each gets
+            its first token from the same row as the sequence it is listed for.
+        slot_copies, block_copies: int32 [n, 2] source and destination of cache units to copy before the forward pass.
     """
 
     @property
@@ -54,3 +57,11 @@ class StepPlan(Protocol):
     def samples(self) -> np.ndarray: ...
     @property
     def output_indices(self) -> np.ndarray: ...
+    @property
+    def fork_seq_ids(self) -> np.ndarray: ...
+    @property
+    def cu_forks(self) -> np.ndarray: ...
+    @property
+    def slot_copies(self) -> np.ndarray: ...
+    @property
+    def block_copies(self) -> np.ndarray: ...

@@ -17,6 +17,7 @@ class SampledToken:
         rank: 1-based rank of the token (1 = most likely; ties by lower id); 0 when not requested.
         top_ids: int32 [k] best ids, best first (k as requested; None when not requested).
         top_logprobs: float32 [k].
+        grammar_complete: whether the output up to here is a whole value of the request's grammar; None without one.
     """
 
     token_id: int
@@ -24,6 +25,7 @@ class SampledToken:
     rank: int = 0
     top_ids: np.ndarray | None = None
     top_logprobs: np.ndarray | None = None
+    grammar_complete: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,12 @@ class StepResult:
 
     Attributes:
         step_id: the plan's number.
-        samples: one list per sequence of the plan: its new tokens in order, empty for unfinished prefill chunks.
+        samples: one list per sequence of the plan: its new tokens in order, empty for unfinished prefill chunks and
+            after an error. Where the plan lists forks, the first token of each follows in their order; that of a fork
+            with an error of its own is a placeholder.
         prompt_logprobs: per sequence, or None.
-        errors: seq_id -> what went wrong with that sequence alone (no token was sampled for it).
+        errors: seq_id -> what went wrong with that sequence alone (no token was sampled for it); a SequenceEnd says
+            that it is complete.
     """
 
     step_id: int

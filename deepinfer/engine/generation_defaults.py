@@ -1,4 +1,4 @@
-"""What a checkpoint's generation_config.json says: default sampling parameters and further EOS ids."""
+"""What a checkpoint's generation_config.json says: default sampling parameters, further EOS ids, chat defaults."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from deepinfer.errors import CheckpointError, RequestError
 from deepinfer.sampling_params import SamplingParams
+from deepinfer.text.chat_defaults import ChatDefaults
 
 _FIELDS = {
     "temperature": "temperature",
@@ -27,10 +28,12 @@ class GenerationDefaults:
     Attributes:
         params: used where a call gives no sampling parameters.
         eos_token_ids: EOS ids of the file, to be joined with those of config.json.
+        chat: whether and how hard the model thinks where a chat call leaves it open.
     """
 
     params: SamplingParams = field(default_factory=SamplingParams)
     eos_token_ids: tuple[int, ...] = ()
+    chat: ChatDefaults = field(default_factory=ChatDefaults)
 
     @classmethod
     def read(cls, directory: Path, *, use_params: bool) -> GenerationDefaults:
@@ -38,7 +41,7 @@ class GenerationDefaults:
 
         Args:
             directory: of the checkpoint.
-            use_params: False: the sampling fields are ignored, the EOS ids are not.
+            use_params: False: the sampling fields are ignored, EOS ids and chat defaults are not.
 
         Raises CheckpointError naming the file when it is not valid.
         """
@@ -49,7 +52,8 @@ class GenerationDefaults:
             data = json.loads(file.read_text(encoding="utf-8"))
             if not isinstance(data, dict):
                 raise ValueError("it must hold a JSON object")
-            return cls(_params(data) if use_params else SamplingParams(), _eos(data.get("eos_token_id")))
+            params = _params(data) if use_params else SamplingParams()
+            return cls(params, _eos(data.get("eos_token_id")), ChatDefaults.from_dict(data.get("chat_defaults")))
         except (ValueError, RequestError) as error:
             raise CheckpointError(f"{file}: {error}") from error
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
+from deepinfer.core.constraint import Constraint
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.engine.encoded_prompt import EncodedPrompt
 from deepinfer.engine.request_limits import RequestLimits
 from deepinfer.errors import RequestError, UnsupportedFeatureError
-from deepinfer.sampling.seeds import derive_request_seed
+from deepinfer.grammar.constraint import parse_constraint
+from deepinfer.sampling.seeds import derive_choice_seed, derive_request_seed
 from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.bad_words import bad_word_ids
 from deepinfer.text.tokenizer import Tokenizer
@@ -33,21 +36,22 @@ class InputProcessor:
         self._limits = limits
         self._seed = seed
         self._numbers = itertools.count()
+        self._seq_ids = itertools.count()
 
     def next_number(self) -> int:
         """The running number of the next request: every request takes one, also a failing one."""
         return next(self._numbers)
 
     def generation(self, request_id: str, number: int, prompt: EncodedPrompt, params: SamplingParams) -> EngineRequest:
-        """A request that generates.
+        """A request that generates, with its further choices as forks.
 
         Raises RequestError (too long, beyond capacity, ids out of range) or UnsupportedFeatureError.
         """
         self._check_length(len(prompt.token_ids))
         params = self._checked(params)
         wants_scores = params.prompt_logprobs is not None
-        return EngineRequest(
-            seq_id=number,
+        first = EngineRequest(
+            seq_id=next(self._seq_ids),
             request_id=request_id,
             choice=0,
             prompt_token_ids=prompt.token_ids,
@@ -57,13 +61,20 @@ class InputProcessor:
             stop_token_ids=self._stop_token_ids(params),
             score_start=1 if wants_scores else None,
             score_top_k=(params.prompt_logprobs or 0) if wants_scores else 0,
+            constraint=self._constraint(params),
         )
+        return replace(first, forks=tuple(self._fork(first, choice) for choice in range(1, params.n)))
 
-    def scoring(self, request_id: str, number: int, prompt: EncodedPrompt, score_start: int) -> EngineRequest:
+    def _fork(self, first: EngineRequest, choice: int) -> EngineRequest:
+        """A further choice of a request: its own sequence and seed (decisions 14); the prompt is scored once only."""
+        seed = derive_choice_seed(first.seed, choice)
+        return replace(first, seq_id=next(self._seq_ids), choice=choice, seed=seed, score_start=None, score_top_k=0)
+
+    def scoring(self, request_id: str, prompt: EncodedPrompt, score_start: int) -> EngineRequest:
         """A request that only judges the prompt's tokens from `score_start` on."""
         self._check_length(len(prompt.token_ids))
         return EngineRequest(
-            seq_id=number,
+            seq_id=next(self._seq_ids),
             request_id=request_id,
             choice=0,
             prompt_token_ids=prompt.token_ids,
@@ -84,6 +95,10 @@ class InputProcessor:
             names = ", ".join(f"{name}={getattr(params, name)!r}" for name in unsupported)
             raise UnsupportedFeatureError(f"{names}: not built yet in this version; leave it out")
         return params
+
+    def _constraint(self, params: SamplingParams) -> Constraint | None:
+        given = params.structured_outputs
+        return None if given is None else parse_constraint(given, self._num_ids)
 
     def _check_length(self, length: int) -> None:
         limits = self._limits

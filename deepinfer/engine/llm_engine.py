@@ -4,34 +4,48 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from typing import Final
 
 import numpy as np
 
 from deepinfer._C import Scheduler, SequenceSpec, StepPlan, StepUpdate
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.step_result import StepResult
+from deepinfer.engine.grammar_queue import GrammarQueue
 from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.engine.step_worker import StepWorker
-from deepinfer.errors import EngineClosedError, RequestError
+from deepinfer.errors import DeepInferError, EngineClosedError, RequestError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestOutput
 
 logger = get_logger(__name__)
+
+_GRAMMAR_WAIT: Final = 0.05  # seconds between looks at aborts while only grammars are being compiled
 
 
 class LLMEngine:
     """Schedules, executes and books. One thread at a time steps it; `abort_request` may come from any thread."""
 
     def __init__(
-        self, worker: StepWorker, scheduler: Scheduler, outputs: OutputProcessor, log_interval: int = 0
+        self,
+        worker: StepWorker,
+        scheduler: Scheduler,
+        outputs: OutputProcessor,
+        log_interval: int = 0,
+        grammars: GrammarQueue | None = None,
     ) -> None:
-        """`log_interval`: steps between log lines about the load; <= 0 for none."""
+        """Args:
+        worker, scheduler, outputs: the parts a step goes through.
+        log_interval: steps between log lines about the load; <= 0 for none.
+        grammars: compiles for structured requests; None refuses them.
+        """
         self._worker = worker
         self._scheduler = scheduler
         self._outputs = outputs
         self._log_interval = log_interval
+        self._grammars = grammars or GrammarQueue()
         self._aborts: deque[str] = deque()
         self._ready = StepOutputs()
         self._counts: Counter[str] = Counter()
@@ -43,11 +57,14 @@ class LLMEngine:
     def step(self) -> StepOutputs:
         """Advance every scheduled sequence by one step. Without work it does nothing."""
         self._apply_aborts()
+        self._admit_structured()
         plan = self._schedule()
         if plan.num_seqs:
             result = self._execute(plan)
             update = self._update(plan, result)
             self._emit(plan, result, update)
+        elif not self._ready.finished:
+            self._grammars.wait(_GRAMMAR_WAIT)
         return self._take_ready()
 
     def add_request(
@@ -55,18 +72,21 @@ class LLMEngine:
     ) -> None:
         """Queue a request. Raises RequestError when it can never run; nothing of it stays behind then."""
         self._require_open()
-        seq_id = request.seq_id
         self._outputs.add(request, prompt, prompt_index, streaming)
         try:
-            self._worker.add_request(request)
-            self._scheduler.add(_sequence_spec(request))
-        except BaseException as error:
-            self._outputs.drop(seq_id)
-            self._worker.release([seq_id])
-            if isinstance(error, ValueError) and not isinstance(error, RequestError):
-                raise RequestError(str(error), code="capacity_exceeded") from error
+            if request.constraint is not None:
+                self._grammars.submit(request)
+            else:
+                self._start(request)
+        except BaseException:
+            self._outputs.drop(request)
             raise
         self._counts["requests"] += 1
+
+    def grammar_error(self, request: EngineRequest) -> Exception | None:
+        """What is wrong with a request's grammar; waits until it is compiled. From any thread."""
+        self._require_open()
+        return None if request.constraint is None else self._grammars.error_of(request.constraint)
 
     def refuse(
         self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
@@ -89,7 +109,7 @@ class LLMEngine:
         return self._outputs.num_unfinished > 0
 
     def request_id_of(self, seq_id: int) -> str | None:
-        """Public id of an unfinished sequence."""
+        """Public id of an unfinished sequence, with "#<choice>" behind it for choices 1, 2, ..."""
         return self._outputs.request_id_of(seq_id)
 
     def stats(self) -> EngineStats:
@@ -100,7 +120,7 @@ class LLMEngine:
             num_finished=self._counts["stop"] + self._counts["length"],
             num_failed=self._counts["error"],
             num_aborted=self._counts["abort"],
-            num_waiting=self._scheduler.num_waiting,
+            num_waiting=self._scheduler.num_waiting + self._grammars.num_pending,
             num_running=self._scheduler.num_running,
             num_blocks=config.num_blocks,
             num_free_blocks=self._scheduler.num_free_blocks,
@@ -113,6 +133,7 @@ class LLMEngine:
             num_decode_tokens=counters.num_decode_tokens,
             num_recomputed_tokens=counters.num_recomputed_tokens,
             num_generated_tokens=counters.num_generated_tokens,
+            num_forked=counters.num_forked,
             num_preemptions=counters.num_preemptions,
             step_seconds=self._step_seconds,
             execute_seconds=self._execute_seconds,
@@ -122,7 +143,31 @@ class LLMEngine:
         """Give everything back; idempotent. Later calls raise EngineClosedError."""
         if not self._closed:
             self._closed = True
+            self._grammars.close()
             self._worker.close()
+
+    def _start(self, request: EngineRequest) -> None:
+        """Hand a request to worker and scheduler; nothing of it stays in them when it can never run."""
+        try:
+            for choice in request.choices:
+                self._worker.add_request(choice)
+            self._scheduler.add(_sequence_spec(request))
+        except BaseException as error:
+            self._worker.release([choice.seq_id for choice in request.choices])
+            if isinstance(error, ValueError) and not isinstance(error, RequestError):
+                raise RequestError(str(error), code="capacity_exceeded") from error
+            raise
+
+    def _admit_structured(self) -> None:
+        """Start the requests whose grammar is compiled; a wrong grammar ends its own request."""
+        for request, error in self._grammars.take_ready():
+            try:
+                if error is None:
+                    self._start(request)
+            except DeepInferError as refused:
+                error = refused
+            if error is not None:
+                self._collect(self._outputs.fail(request.seq_id, error))
 
     def _schedule(self) -> StepPlan:
         """Phase 1: the scheduler decides which tokens of which sequences are computed."""
@@ -166,10 +211,11 @@ class LLMEngine:
 
     def _apply_aborts(self) -> None:
         while self._aborts:
-            seq_id = self._outputs.seq_id_of(self._aborts.popleft())
-            if seq_id is not None:
+            request_id = self._aborts.popleft()
+            for seq_id in self._outputs.seq_ids_of(request_id):
                 self._scheduler.abort(seq_id)
-                self._collect(self._outputs.abort(seq_id))
+                self._grammars.withdraw(seq_id)
+            self._collect(self._outputs.abort(request_id))
 
     def _fail_interrupted(self, plan: StepPlan) -> None:
         """After a step that broke off: a later chunk of a prefill cannot be computed again, as its rings may be
@@ -186,7 +232,7 @@ class LLMEngine:
         self._ready.extend(outputs)
         if outputs.ended_seq_ids:
             self._worker.release(outputs.ended_seq_ids)
-            self._counts.update(output.outputs[0].finish_reason or "" for output in outputs.finished)
+            self._counts.update(_ending(output) for output in outputs.finished)
 
     def _take_ready(self) -> StepOutputs:
         ready, self._ready = self._ready, StepOutputs()
@@ -204,4 +250,11 @@ def _sequence_spec(request: EngineRequest) -> SequenceSpec:
         max_tokens=request.max_tokens,
         stop_token_ids=np.asarray(request.stop_token_ids, dtype=np.int32),
         min_tokens=request.params.min_tokens,
+        fork_seq_ids=[fork.seq_id for fork in request.forks],
     )
+
+
+def _ending(output: RequestOutput) -> str:
+    """What a request counts as: an error or an abort of any choice decides."""
+    reasons = [completion.finish_reason for completion in output.outputs]
+    return next((reason for reason in ("error", "abort") if reason in reasons), reasons[0] or "")

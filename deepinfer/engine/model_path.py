@@ -33,7 +33,7 @@ def resolve_model_path(model: str | None, revision: str | None = None) -> Path:
     if model is None:
         return bundled_model_path()
     path = Path(model).expanduser()
-    if path.exists():
+    if model and path.exists():
         return path
     if not _HUB_ID.fullmatch(model):
         raise CheckpointError(f"model={model!r}: no such directory, and not a hub id of the form owner/name")

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Final
 
 from deepinfer._C import StepPlan, StepUpdate
 from deepinfer.core.engine_request import EngineRequest
+from deepinfer.core.sequence_end import SequenceEnd
 from deepinfer.core.step_result import SampledToken, StepResult
+from deepinfer.engine.choice_state import ChoiceState
+from deepinfer.engine.output_builder import OutputBuilder
 from deepinfer.engine.request_state import RequestState
 from deepinfer.engine.run_modes import RunModes
 from deepinfer.engine.sequence_finisher import SequenceFinisher
 from deepinfer.engine.step_outputs import StepOutputs
-from deepinfer.outputs import (
-    CompletionOutput,
-    PromptLogprobList,
-    RequestDelta,
-    RequestFailure,
-    RequestMetrics,
-    RequestOutput,
-    TokenLogprobs,
-)
+from deepinfer.outputs import RequestFailure, RequestOutput
 from deepinfer.outputs.completion_output import FinishReason
 from deepinfer.text.tokenizer import Tokenizer
 
@@ -37,215 +31,159 @@ class OutputProcessor:
     ) -> None:
         self._tokenizer = tokenizer
         self._eos_token_ids = frozenset(eos_token_ids)
-        self._modes = modes
+        self._builder = OutputBuilder(tokenizer, modes)
         self._finisher = finisher
-        self._states: dict[int, RequestState] = {}
-        self._seq_ids: dict[str, int] = {}
+        self._requests: dict[str, RequestState] = {}
+        self._sequences: dict[int, tuple[RequestState, ChoiceState]] = {}  # the running choices
 
     @property
     def num_unfinished(self) -> int:
         """Requests without a final output."""
-        return len(self._states)
+        return len(self._requests)
 
     def add(self, request: EngineRequest, prompt: str | None, prompt_index: int, streaming: bool) -> None:
-        """Remember a new request."""
+        """Remember a new request with all its choices."""
         state = RequestState.start(request, prompt, prompt_index, streaming, time.monotonic())
-        if streaming or request.params.stop:
-            state.follow_text(self._tokenizer)
-        self._states[request.seq_id] = state
-        self._seq_ids[request.request_id] = request.seq_id
+        self._requests[request.request_id] = state
+        for choice in state.choices:
+            if streaming or request.params.stop:
+                choice.follow_text(self._tokenizer)
+            self._sequences[choice.request.seq_id] = (state, choice)
 
-    def drop(self, seq_id: int) -> None:
+    def drop(self, request: EngineRequest) -> None:
         """Forget a request that never started."""
-        state = self._states.pop(seq_id, None)
-        if state is not None:
-            del self._seq_ids[state.request.request_id]
+        self._requests.pop(request.request_id, None)
+        for choice in request.choices:
+            self._sequences.pop(choice.seq_id, None)
 
-    def seq_id_of(self, request_id: str) -> int | None:
-        """Sequence of an unfinished request, None for any other."""
-        return self._seq_ids.get(request_id)
+    def seq_ids_of(self, request_id: str) -> list[int]:
+        """Running sequences of an unfinished request by choice, none for any other."""
+        state = self._requests.get(request_id)
+        return [] if state is None else [choice.request.seq_id for choice in state.running_choices()]
 
     def request_id_of(self, seq_id: int) -> str | None:
-        """Public id of an unfinished sequence, None for any other."""
-        state = self._states.get(seq_id)
-        return None if state is None else state.request.request_id
+        """Public id of an unfinished sequence, with "#<choice>" behind it for choices 1, 2, ...; None for any other."""
+        found = self._sequences.get(seq_id)
+        if found is None:
+            return None
+        request = found[1].request
+        return f"{request.request_id}#{request.choice}" if request.choice else request.request_id
 
     def begin_step(self, plan: StepPlan) -> None:
         """Note what the scheduler decided: first starts and preemptions."""
         for seq_id in plan.preempted_seq_ids.tolist():
-            if seq_id in self._states:
-                self._states[seq_id].num_preemptions += 1
+            if seq_id in self._sequences:
+                self._sequences[seq_id][0].num_preemptions += 1
         if plan.kind != "prefill":
             return
         now = time.monotonic()
         for seq_id in plan.seq_ids.tolist():
-            state = self._states.get(seq_id)
-            if state is not None and state.first_scheduled_time is None:
-                state.first_scheduled_time = now
+            found = self._sequences.get(seq_id)
+            if found is not None and found[0].first_scheduled_time is None:
+                found[0].first_scheduled_time = now
 
     def process(self, plan: StepPlan, result: StepResult, update: StepUpdate) -> StepOutputs:
         """Take a step's tokens and scores; returns what callers get from it."""
         outputs = StepOutputs()
         now = time.monotonic()
-        seq_ids = plan.seq_ids.tolist()
         for seq_id, error in result.errors.items():
-            self._end(seq_id, "error", outputs, error=error)
-        for seq_id, scores in zip(seq_ids, result.prompt_logprobs, strict=True):
-            state = self._states.get(seq_id) if scores is not None else None
-            if state is not None and state.scores is not None and scores is not None:
-                state.scores.add(scores)
-        samples = dict(zip(seq_ids, result.samples, strict=True))
+            self._fail(seq_id, error, outputs)
+        self._take_scores(plan, result)
+        samples = _samples_by_sequence(plan, result)
         bounds, tokens = update.cu_tokens.tolist(), update.tokens.tolist()
         reasons, stop_ids = update.finish_reasons.tolist(), update.stop_token_ids.tolist()
         for place, seq_id in enumerate(update.seq_ids.tolist()):
-            state = self._states.get(seq_id)
-            if state is None:
+            found = self._sequences.get(seq_id)
+            if found is None:
                 continue
+            state, choice = found
             new_tokens = tokens[bounds[place] : bounds[place + 1]]
-            self._take(state, new_tokens, samples[seq_id], now)
-            self._settle(state, reasons[place], stop_ids[place], outputs)
+            if new_tokens and state.first_token_time is None:
+                state.first_token_time = now
+            wants_logprobs = choice.request.params.logprobs is not None
+            choice.add_tokens(new_tokens, samples[seq_id][: len(new_tokens)] if wants_logprobs else ())
+            if new_tokens:
+                choice.grammar_complete = samples[seq_id][len(new_tokens) - 1].grammar_complete
+            self._settle(state, choice, reasons[place], stop_ids[place], outputs)
         return outputs
 
-    def abort(self, seq_id: int) -> StepOutputs:
-        """End a request with what it has; empty for an unknown one."""
+    def abort(self, request_id: str) -> StepOutputs:
+        """End what is left of a request with what it has; empty for an unknown one."""
         outputs = StepOutputs()
-        self._end(seq_id, "abort", outputs)
+        state = self._requests.get(request_id)
+        for choice in [] if state is None else state.running_choices():
+            assert state is not None
+            self._end(state, choice, "abort", outputs)
         return outputs
 
     def fail(self, seq_id: int, error: Exception) -> StepOutputs:
-        """End a request with its own error; empty for an unknown one."""
+        """End a sequence with its own error, and those that begin with it; empty for an unknown one."""
         outputs = StepOutputs()
-        self._end(seq_id, "error", outputs, error=error)
+        self._fail(seq_id, error, outputs)
         return outputs
 
     def refused(
         self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
     ) -> RequestOutput:
         """The output of a request that never ran."""
-        output = RequestOutput.failed(request_id, error, prompt, prompt_token_ids)
-        metrics = RequestMetrics(
-            num_prompt_tokens=len(prompt_token_ids),
-            batch_invariant=self._modes.batch_invariant,
-            numerics=self._modes.numerics,
-            backend=self._modes.backend,
-        )
-        return replace(output, metrics=metrics)
+        return self._builder.refused(request_id, error, prompt, prompt_token_ids)
 
-    def _take(self, state: RequestState, tokens: list[int], samples: list[SampledToken], now: float) -> None:
-        if tokens and state.first_token_time is None:
-            state.first_token_time = now
-        wants_logprobs = state.request.params.logprobs is not None
-        state.add_tokens(tokens, samples[: len(tokens)] if wants_logprobs else ())
+    def _take_scores(self, plan: StepPlan, result: StepResult) -> None:
+        for seq_id, scores in zip(plan.seq_ids.tolist(), result.prompt_logprobs, strict=True):
+            found = self._sequences.get(seq_id) if scores is not None else None
+            if found is not None and found[0].scores is not None and scores is not None:
+                found[0].scores.add(scores)
 
-    def _settle(self, state: RequestState, reason: int, stop_id: int, outputs: StepOutputs) -> None:
-        """Decide whether the request goes on; a completed stop string wins over the scheduler's reason."""
-        seq_id, match = state.request.seq_id, state.match
-        if match is not None:
-            self._finisher.finish(seq_id, len(state.token_ids))
-            self._end(seq_id, "stop", outputs, stop_reason=match.stop)
-        elif reason != _RUNNING:
-            stop_reason = None if stop_id < 0 or stop_id in self._eos_token_ids else stop_id
-            self._end(seq_id, _REASONS[reason], outputs, stop_reason=stop_reason)
-        elif state.streaming:
-            outputs.deltas.append(self._delta(state))
-
-    def _end(
-        self,
-        seq_id: int,
-        reason: FinishReason,
-        outputs: StepOutputs,
-        stop_reason: str | int | None = None,
-        error: Exception | None = None,
+    def _settle(
+        self, state: RequestState, choice: ChoiceState, reason: int, stop_id: int, outputs: StepOutputs
     ) -> None:
-        state = self._states.pop(seq_id, None)
-        if state is None:
+        """Decide whether a choice goes on; a completed stop string wins over the scheduler's reason."""
+        match = choice.match
+        if match is not None:
+            self._finisher.finish(choice.request.seq_id, len(choice.token_ids))
+            choice.stop_reason = match.stop
+            self._end(state, choice, "stop", outputs)
+        elif reason != _RUNNING:
+            choice.stop_reason = None if stop_id < 0 or stop_id in self._eos_token_ids else stop_id
+            self._end(state, choice, _REASONS[reason], outputs)
+        elif state.streaming:
+            outputs.deltas.append(self._builder.delta(state, choice))
+
+    def _fail(self, seq_id: int, error: Exception, outputs: StepOutputs) -> None:
+        found = self._sequences.get(seq_id)
+        if found is None:
             return
-        del self._seq_ids[state.request.request_id]
-        state.finish_text()
-        failure = None if error is None else RequestFailure.from_exception(error)
+        state = found[0]
+        for choice in state.hit_by_error(seq_id):
+            is_complete = isinstance(error, SequenceEnd)
+            choice.failure = None if is_complete else RequestFailure.from_exception(error)
+            self._end(state, choice, "stop" if is_complete else "error", outputs)
+
+    def _end(self, state: RequestState, choice: ChoiceState, reason: FinishReason, outputs: StepOutputs) -> None:
+        """A choice has ended, and with the last one the request."""
+        choice.finish_reason = reason
+        choice.finish_text()
+        del self._sequences[choice.request.seq_id]
+        outputs.ended_seq_ids.append(choice.request.seq_id)
         if state.streaming:
-            outputs.deltas.append(self._delta(state, reason, stop_reason, failure))
+            outputs.deltas.append(self._builder.delta(state, choice))
+        state.num_running -= 1
+        if state.num_running > 0:
+            return
+        request_id = state.request.request_id
+        del self._requests[request_id]
         if state.scores is not None:
-            outputs.scores[state.request.request_id] = state.scores
-        completion = self._completion(state, reason, stop_reason)
-        outputs.finished.append(self._output(state, completion, failure))
-        outputs.ended_seq_ids.append(seq_id)
+            outputs.scores[request_id] = state.scores
+        outputs.finished.append(self._builder.output(state))
 
-    def _delta(
-        self,
-        state: RequestState,
-        reason: FinishReason | None = None,
-        stop_reason: str | int | None = None,
-        failure: RequestFailure | None = None,
-    ) -> RequestDelta:
-        unsent = state.take_unsent_tokens()
-        wants_logprobs = state.request.params.logprobs is not None
-        return RequestDelta(
-            request_id=state.request.request_id,
-            prompt_index=state.prompt_index,
-            choice=state.request.choice,
-            text=state.take_unsent_text(),
-            token_ids=state.token_ids[unsent],
-            logprobs=self._logprobs(state.samples[unsent]) if wants_logprobs else None,
-            finish_reason=reason,
-            stop_reason=stop_reason,
-            error=failure,
-        )
 
-    def _logprobs(self, samples: list[SampledToken]) -> TokenLogprobs:
-        return TokenLogprobs.from_samples(samples, self._tokenizer.decode_token)
-
-    def _completion(self, state: RequestState, reason: FinishReason, stop_reason: str | int | None) -> CompletionOutput:
-        logprobs = self._logprobs(state.samples) if state.request.params.logprobs is not None else None
-        return CompletionOutput(
-            index=state.request.choice,
-            text=state.text(self._tokenizer),
-            token_ids=state.token_ids,
-            cumulative_logprob=None if logprobs is None else logprobs.cumulative(),
-            logprobs=logprobs,
-            finish_reason=reason,
-            stop_reason=stop_reason,
-        )
-
-    def _output(
-        self, state: RequestState, completion: CompletionOutput, failure: RequestFailure | None
-    ) -> RequestOutput:
-        request = state.request
-        return RequestOutput(
-            request_id=request.request_id,
-            prompt=state.prompt,
-            prompt_token_ids=request.prompt_token_ids.tolist(),
-            outputs=[completion],
-            prompt_logprobs=self._prompt_logprobs(state),
-            error=failure,
-            metrics=self._metrics(state),
-        )
-
-    def _prompt_logprobs(self, state: RequestState) -> PromptLogprobList | None:
-        scores, request = state.scores, state.request
-        if scores is None or request.params.prompt_logprobs is None or not scores.is_complete:
-            return None
-        return PromptLogprobList(
-            token_ids=request.prompt_token_ids,
-            start=scores.start,
-            logprobs=scores.logprobs,
-            ranks=scores.ranks,
-            top_ids=scores.top_ids,
-            top_logprobs=scores.top_logprobs,
-            decode=self._tokenizer.decode_token,
-        )
-
-    def _metrics(self, state: RequestState) -> RequestMetrics:
-        return RequestMetrics(
-            arrival_time=state.arrival_time,
-            first_scheduled_time=state.first_scheduled_time,
-            first_token_time=state.first_token_time,
-            finished_time=time.monotonic(),
-            num_prompt_tokens=len(state.request.prompt_token_ids),
-            num_generated_tokens=len(state.token_ids),
-            num_preemptions=state.num_preemptions,
-            seed=state.request.seed,
-            batch_invariant=self._modes.batch_invariant,
-            numerics=self._modes.numerics,
-            backend=self._modes.backend,
-        )
+def _samples_by_sequence(plan: StepPlan, result: StepResult) -> dict[int, list[SampledToken]]:
+    """New tokens of every sequence, the first ones of forks included."""
+    samples = dict(zip(plan.seq_ids.tolist(), result.samples, strict=True))
+    fork_ids = plan.fork_seq_ids.tolist()
+    if fork_ids:
+        bounds = plan.cu_forks.tolist()
+        for place, tokens in enumerate(result.samples):
+            forks = fork_ids[bounds[place] : bounds[place + 1]]
+            samples.update({seq_id: [token] for seq_id, token in zip(forks, tokens[1:], strict=False)})
+    return samples

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deepinfer.engine.encoded_prompt import EncodedPrompt
-from deepinfer.errors import RequestError, UnsupportedFeatureError
+from deepinfer.errors import DeepInferError, RequestError, UnsupportedFeatureError
 from deepinfer.text.tokenizer import Tokenizer
 
 _TEXT, _IDS = "prompt", "prompt_token_ids"
@@ -32,8 +32,10 @@ class PromptEncoder:
 
     def encode(self, prompt: Any) -> EncodedPrompt:
         """Raises RequestError (codes invalid_prompt, invalid_token_id, token_id_out_of_range, empty_prompt,
-        image_not_supported) or UnsupportedFeatureError for image data.
+        image_not_supported) or UnsupportedFeatureError for image data. An error in place of a prompt is raised.
         """
+        if isinstance(prompt, DeepInferError):
+            raise prompt
         text, ids = _split(prompt)
         if ids is not None:
             return EncodedPrompt(text, self.check_ids(ids))

@@ -49,17 +49,19 @@ class RequestBatch:
     def add_scoring(self, request_id: str, context: Any, continuation: Any) -> None:
         """Prepare a request that judges a continuation. Raises what is wrong with it."""
         encoded, start = self._encoder.encode_pair(context, continuation)
-        request = self._inputs.scoring(request_id, self._inputs.next_number(), encoded, start)
+        self._inputs.next_number()
+        request = self._inputs.scoring(request_id, encoded, start)
         self._prepared.append(_Prepared(request_id, encoded.text, request, None))
 
     def raise_first_error(self) -> None:
         """For strict calls: raise the first request's error, with its place, before any work."""
         for index, item in enumerate(self._prepared):
-            if item.error is not None:
-                message = f"prompt {index}: {item.error}"
-                if isinstance(item.error, RequestError):
-                    raise RequestError(message, code=item.error.code) from item.error
-                raise type(item.error)(message) from item.error
+            error = item.error if item.request is None else self._loop.grammar_error(item.request)
+            if error is not None:
+                message = f"prompt {index}: {error}"
+                if isinstance(error, RequestError):
+                    raise RequestError(message, code=error.code) from error
+                raise type(error)(message) from error
 
     def finished(self) -> Generator[tuple[int, RequestOutput], None, None]:
         """Submit everything and yield (place in the call, output) as requests end."""
@@ -76,16 +78,17 @@ class RequestBatch:
 
     def deltas(self) -> Generator[RequestDelta, None, None]:
         """Submit everything and yield what each step adds, until every request has ended."""
-        num_running = len(self._prepared)
+        num_running, mailbox = len(self._prepared), self._mailbox
         try:
             self._submit()
-            while num_running:
-                while not self._mailbox.deltas:
-                    self._mailbox.finished.clear()
-                    self._loop.advance(self._mailbox)
-                delta = self._mailbox.deltas.popleft()
-                num_running -= delta.finish_reason is not None
-                yield delta
+            while num_running or mailbox.deltas:
+                while mailbox.finished:  # looked at first: what ends a request comes behind its last delta
+                    mailbox.finished.popleft()
+                    num_running -= 1
+                if mailbox.deltas:
+                    yield mailbox.deltas.popleft()
+                elif num_running:
+                    self._loop.advance(mailbox)
         finally:
             self._loop.discard([item.request_id for item in self._prepared])
 

@@ -1,35 +1,27 @@
-"""What the output side remembers of one running request."""
+"""What the output side remembers of one unfinished request: its prompt, its times and its choices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from deepinfer.core.engine_request import EngineRequest
-from deepinfer.core.step_result import SampledToken
+from deepinfer.engine.choice_state import ChoiceState
 from deepinfer.engine.prompt_scores import PromptScores
-from deepinfer.text.detokenizer import Detokenizer
-from deepinfer.text.stop_match import StopMatch
-from deepinfer.text.stop_strings import StopStrings
-from deepinfer.text.tokenizer import Tokenizer
 
 
 @dataclass(slots=True)
 class RequestState:
-    """Tokens, text and times of one sequence. Made by `start`, changed by the output processor only.
+    """One prompt with its n completions. Made by `start`, changed by the output processor only.
 
     Attributes:
-        request: the sequence.
+        request: choice 0.
         prompt: its text, None when ids were given.
         prompt_index: place in the call.
         streaming: whether every step makes a delta.
         arrival_time: seconds of the monotonic clock.
-        token_ids: generated ids.
-        samples: generated tokens with their log-probabilities; stays empty unless these are wanted.
-        pieces: text so far; stays empty unless the text is needed while running (streaming, stop strings).
-        detokenizer, stops: present when the text is needed while running.
+        choices: every completion, by index.
+        num_running: choices that have not ended.
         scores: prompt log-probabilities, when wanted.
-        num_sent_tokens, num_sent_pieces: what deltas have given out already.
     """
 
     request: EngineRequest
@@ -37,78 +29,31 @@ class RequestState:
     prompt_index: int
     streaming: bool
     arrival_time: float
-    detokenizer: Detokenizer | None = None
-    stops: StopStrings | None = None
+    choices: tuple[ChoiceState, ...]
+    num_running: int
     scores: PromptScores | None = None
-    token_ids: list[int] = field(default_factory=list)
-    samples: list[SampledToken] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)
     first_scheduled_time: float | None = None
     first_token_time: float | None = None
     num_preemptions: int = 0
-    num_sent_tokens: int = 0
-    num_sent_pieces: int = 0
 
     @classmethod
     def start(
         cls, request: EngineRequest, prompt: str | None, prompt_index: int, streaming: bool, arrival_time: float
     ) -> RequestState:
-        """State of a new request; call `follow_text` when its text is needed while it runs."""
-        state = cls(request, prompt, prompt_index, streaming, arrival_time)
+        """State of a new request; call `ChoiceState.follow_text` when its text is needed while it runs."""
+        choices = tuple(ChoiceState(choice) for choice in request.choices)
+        state = cls(request, prompt, prompt_index, streaming, arrival_time, choices, len(choices))
         if request.score_start is not None:
             state.scores = PromptScores(request.score_start, len(request.prompt_token_ids))
         return state
 
-    def follow_text(self, tokenizer: Tokenizer) -> None:
-        """Decode while tokens arrive, looking for stop strings."""
-        params = self.request.params
-        self.detokenizer = Detokenizer(tokenizer, skip_special_tokens=params.skip_special_tokens)
-        if params.stop:
-            include = params.include_stop_str_in_output
-            self.stops = StopStrings(params.stop, include=include, min_tokens=params.min_tokens)
+    def running_choices(self) -> list[ChoiceState]:
+        """Choices that have not ended, by index."""
+        return [choice for choice in self.choices if choice.finish_reason is None]
 
-    @property
-    def match(self) -> StopMatch | None:
-        """The stop string that ended the text, if one did."""
-        return None if self.stops is None else self.stops.match
-
-    def add_tokens(self, token_ids: Sequence[int], samples: Sequence[SampledToken]) -> None:
-        """Append new tokens up to the one that completes a stop string; `samples` is empty when not wanted."""
-        if self.detokenizer is None:
-            self.token_ids.extend(token_ids)
-            self.samples.extend(samples)
-            return
-        for place, token_id in enumerate(token_ids):
-            self.token_ids.append(token_id)
-            self.samples.extend(samples[place : place + 1])
-            piece = self.detokenizer.push((token_id,))
-            self.pieces.append(piece if self.stops is None else self.stops.push(piece, len(self.token_ids)))
-            if self.match is not None:
-                return
-
-    def finish_text(self) -> None:
-        """Add what the detokenizer and the stop strings still hold back."""
-        if self.detokenizer is None or self.match is not None:
-            return
-        rest = self.detokenizer.finish()
-        if self.stops is not None:
-            rest = self.stops.push(rest, len(self.token_ids)) + self.stops.finish()
-        self.pieces.append(rest)
-
-    def text(self, tokenizer: Tokenizer) -> str:
-        """The text so far; complete after `finish_text`."""
-        if self.detokenizer is not None:
-            return "".join(self.pieces)
-        return tokenizer.decode(self.token_ids, self.request.params.skip_special_tokens)
-
-    def take_unsent_text(self) -> str:
-        """Text that no delta has given out yet."""
-        text = "".join(self.pieces[self.num_sent_pieces :])
-        self.num_sent_pieces = len(self.pieces)
-        return text
-
-    def take_unsent_tokens(self) -> slice:
-        """Places of the tokens that no delta has given out yet."""
-        unsent = slice(self.num_sent_tokens, len(self.token_ids))
-        self.num_sent_tokens = len(self.token_ids)
-        return unsent
+    def hit_by_error(self, seq_id: int) -> list[ChoiceState]:
+        """The choices that an error of one sequence ends: all of them as long as they share one prefill."""
+        running = self.running_choices()
+        if seq_id == self.request.seq_id and self.first_token_time is None:
+            return running
+        return [choice for choice in running if choice.request.seq_id == seq_id]

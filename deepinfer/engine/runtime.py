@@ -8,6 +8,7 @@ from deepinfer._C import Scheduler, SchedulerConfig
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.engine.generation_defaults import GenerationDefaults
+from deepinfer.engine.grammar_queue import GrammarQueue
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.model_path import resolve_model_path
@@ -16,8 +17,10 @@ from deepinfer.engine.prompt_encoder import PromptEncoder
 from deepinfer.engine.request_limits import RequestLimits
 from deepinfer.engine.run_modes import RunModes
 from deepinfer.engine.sync_loop import SyncLoop
+from deepinfer.grammar.compiler import GrammarCompiler
 from deepinfer.ops.select import select_backend
 from deepinfer.sampling_params import SamplingParams
+from deepinfer.text.chat_defaults import ChatDefaults
 from deepinfer.text.tokenizer import Tokenizer
 from deepinfer.worker.worker import Worker
 
@@ -30,6 +33,7 @@ class EngineRuntime:
         config: resolved options.
         tokenizer: of the checkpoint.
         default_params: used where a call gives no sampling parameters.
+        chat_defaults: used where a chat call leaves thinking and effort open.
         engine: the core.
         loop: drives it.
         encoder, inputs: prompt forms and request validation.
@@ -39,6 +43,7 @@ class EngineRuntime:
     config: EngineConfig
     tokenizer: Tokenizer
     default_params: SamplingParams
+    chat_defaults: ChatDefaults
     engine: LLMEngine
     loop: SyncLoop
     encoder: PromptEncoder
@@ -66,11 +71,15 @@ class EngineRuntime:
         worker = Worker(config, model_config, directory, backend, num_valid_ids, eos_token_ids)
         scheduler = Scheduler(_scheduler_config(config, model_config, worker))
         modes = RunModes(bool(config.batch_invariant), config.numerics.value, backend.name)
-        engine = LLMEngine(worker, scheduler, OutputProcessor(tokenizer, eos_token_ids, modes, scheduler), log_interval)
+        outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)
+        pieces = tokenizer.text_pieces(num_valid_ids)
+        grammars = GrammarQueue(GrammarCompiler(config.grammar, pieces, eos_token_ids))
+        engine = LLMEngine(worker, scheduler, outputs, log_interval, grammars)
         return cls(
             config=config,
             tokenizer=tokenizer,
             default_params=defaults.params,
+            chat_defaults=defaults.chat,
             engine=engine,
             loop=SyncLoop(engine),
             encoder=PromptEncoder(tokenizer, num_valid_ids, model_config.image_token_id),

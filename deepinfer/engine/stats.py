@@ -13,13 +13,14 @@ class EngineStats:
     Attributes:
         num_requests: requests that entered the engine.
         num_finished, num_failed, num_aborted: how they ended.
-        num_waiting, num_running: sequences now.
+        num_waiting, num_running: sequences now; choices whose prompt is not computed yet are not counted.
         num_blocks, num_free_blocks: cache blocks.
         num_state_slots, num_free_state_slots: state slots.
         num_steps, num_prefill_steps, num_decode_steps: executed steps.
         num_prefill_tokens, num_decode_tokens: rows computed in them.
         num_recomputed_tokens: prefill rows computed again after a preemption.
-        num_generated_tokens: tokens handed out.
+        num_generated_tokens: tokens handed out, over all choices.
+        num_forked: choices that began on their prompt's blocks instead of computing it again.
         num_preemptions: times a sequence lost its cache.
         step_seconds: time inside steps.
         execute_seconds: the worker's part of it.
@@ -42,6 +43,7 @@ class EngineStats:
     num_decode_tokens: int
     num_recomputed_tokens: int
     num_generated_tokens: int
+    num_forked: int
     num_preemptions: int
     step_seconds: float
     execute_seconds: float

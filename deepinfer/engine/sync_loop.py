@@ -41,6 +41,10 @@ class SyncLoop:
         with self._lock:
             return self._engine.refuse(request_id, error, prompt, prompt_token_ids)
 
+    def grammar_error(self, request: EngineRequest) -> Exception | None:
+        """What is wrong with the grammar of a request that was not added yet; waits until it is compiled."""
+        return self._engine.grammar_error(request)
+
     def is_unfinished(self, request_id: str) -> bool:
         """Whether the id is in use."""
         return request_id in self._mailboxes

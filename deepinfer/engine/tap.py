@@ -1,4 +1,4 @@
-"""What `LLM.capture` records: named tensors per request and position."""
+"""What `LLM.capture` records: named tensors per request (with n > 1: per choice) and position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Tap:
     ) -> None:
         """Args:
         current_rows: sequence number int64 [rows] and position int64 [rows] of every row of the running step.
-        request_id_of: public id of a sequence number, None when it is no longer known.
+        request_id_of: public id of a sequence number, None when it is no longer known. With n > 1 choice 0 has the
+            prompt and its own tokens; choice j is filed as "<request id>#<j>", from its first own token on.
         """
         self._current_rows = current_rows
         self._request_id_of = request_id_of

@@ -8,6 +8,8 @@ from deepinfer.outputs.request_failure import RequestFailure
 from deepinfer.outputs.request_metrics import RequestMetrics
 from deepinfer.outputs.request_output import RequestOutput
 from deepinfer.outputs.token_logprobs import TokenLogprobs
+from deepinfer.outputs.tool_call import ToolCall
+from deepinfer.outputs.tool_call_delta import ToolCallDelta
 
 __all__ = [
     "CompletionOutput",
@@ -18,4 +20,6 @@ __all__ = [
     "RequestMetrics",
     "RequestOutput",
     "TokenLogprobs",
+    "ToolCall",
+    "ToolCallDelta",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from deepinfer.outputs.request_failure import RequestFailure
 from deepinfer.outputs.token_logprobs import TokenLogprobs
+from deepinfer.outputs.tool_call import ToolCall
 
 FinishReason = Literal["stop", "length", "abort", "error"]
 
@@ -25,6 +27,12 @@ class CompletionOutput:
         num_draft_tokens: drafts that were verified.
         num_accepted_tokens: drafts that were accepted.
         confidence: per verified draft, on request.
+        error: why this completion failed; None when it did not.
+        grammar_complete: whether the text is a whole value of the request's grammar; None without a grammar. False
+            behind a stop string, which may have cut it.
+        reasoning: from `LLM.chat`: what was thought before the answer; None with thinking off and for `generate`.
+        content: from `LLM.chat`: the answer without reasoning, tool calls and markers; None for `generate`.
+        tool_calls: from `LLM.chat`: the calls in order, empty without any; None for `generate`.
     """
 
     index: int = 0
@@ -37,10 +45,27 @@ class CompletionOutput:
     num_draft_tokens: int = 0
     num_accepted_tokens: int = 0
     confidence: list[float] | None = None
+    error: RequestFailure | None = None
+    grammar_complete: bool | None = None
+    reasoning: str | None = None
+    content: str | None = None
+    tool_calls: list[ToolCall] | None = None
 
     def finished(self) -> bool:
         """Whether no more tokens will come."""
         return self.finish_reason is not None
+
+    def to_message(self) -> dict[str, Any]:
+        """The assistant message to append to a conversation before its next turn. ValueError for `generate`."""
+        if self.content is None:
+            raise ValueError("only completions of chat() make messages; this one has no parsed content")
+        message: dict[str, Any] = {"role": "assistant", "content": self.content}
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
+        if self.tool_calls:
+            calls = [(call.id, {"name": call.name, "arguments": call.arguments}) for call in self.tool_calls]
+            message["tool_calls"] = [{"id": key, "type": "function", "function": function} for key, function in calls]
+        return message
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe."""
@@ -55,4 +80,9 @@ class CompletionOutput:
             "num_draft_tokens": self.num_draft_tokens,
             "num_accepted_tokens": self.num_accepted_tokens,
             "confidence": self.confidence,
+            "error": None if self.error is None else self.error.to_dict(),
+            "grammar_complete": self.grammar_complete,
+            "reasoning": self.reasoning,
+            "content": self.content,
+            "tool_calls": None if self.tool_calls is None else [call.to_dict() for call in self.tool_calls],
         }

@@ -8,11 +8,12 @@ from typing import Any
 from deepinfer.outputs.completion_output import FinishReason
 from deepinfer.outputs.request_failure import RequestFailure
 from deepinfer.outputs.token_logprobs import TokenLogprobs
+from deepinfer.outputs.tool_call_delta import ToolCallDelta
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDelta:
-    """One item of `LLM.stream`. The texts of one completion, joined, equal its final text.
+    """One item of `LLM.stream` or `LLM.stream_chat`. The texts of one completion, joined, equal its final text.
 
     Attributes:
         request_id: public id.
@@ -24,6 +25,8 @@ class RequestDelta:
         finish_reason: set on the completion's last delta.
         stop_reason: as in CompletionOutput.
         error: set with finish_reason "error".
+        reasoning, content: of `stream_chat`: new pieces, joined equal to those of `chat`; None for `stream`.
+        tool_calls: of `stream_chat`: what was added to tool calls; None for `stream`.
     """
 
     request_id: str
@@ -35,6 +38,9 @@ class RequestDelta:
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None
     error: RequestFailure | None = None
+    reasoning: str | None = None
+    content: str | None = None
+    tool_calls: list[ToolCallDelta] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe."""
@@ -48,4 +54,7 @@ class RequestDelta:
             "finish_reason": self.finish_reason,
             "stop_reason": self.stop_reason,
             "error": None if self.error is None else self.error.to_dict(),
+            "reasoning": self.reasoning,
+            "content": self.content,
+            "tool_calls": None if self.tool_calls is None else [call.to_dict() for call in self.tool_calls],
         }

@@ -22,7 +22,7 @@ class RequestOutput:
         prompt_logprobs: one None | {token id: Logprob} per prompt token; None when not requested.
         outputs: completions by index; at least one, also for a failed request (finish_reason "error").
         finished: whether no more tokens will come.
-        error: why the request failed; None when it did not.
+        error: why the request failed, or the first of its completions that did; None when all is well.
         num_cached_tokens: prompt tokens taken from a prefix cache.
         metrics: times, counts and modes.
     """
@@ -46,8 +46,8 @@ class RequestOutput:
         prompt_token_ids: list[int] | None = None,
     ) -> RequestOutput:
         """The result of a request that never ran: one empty completion with finish_reason "error"."""
-        completion = CompletionOutput(finish_reason="error")
         failure = RequestFailure.from_exception(error)
+        completion = CompletionOutput(finish_reason="error", error=failure)
         return cls(request_id, prompt, prompt_token_ids or [], [completion], error=failure)
 
     def to_dict(self) -> dict[str, Any]:

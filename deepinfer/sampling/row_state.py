@@ -8,16 +8,19 @@ import numpy as np
 import torch
 
 from deepinfer.core.engine_request import EngineRequest
+from deepinfer.sampling.custom_processors import CustomProcessors
+from deepinfer.sampling.grammar_row import GrammarRow
 from deepinfer.sampling.seeds import hash_prompt
 
 
 class RowState:
-    """Bans, bias and penalties of one sequence (decisions 21, first half), prepared once.
+    """Bans, masks, bias, penalties and own processors of one sequence (decisions 21, first half), prepared once.
 
     Attributes:
         params: sampling parameters.
         seed: 64-bit request seed.
         prompt_hash: 64-bit hash of the prompt's ids.
+        grammar: of a structured request, else None.
     """
 
     def __init__(self, request: EngineRequest, num_valid_ids: int, eos_token_ids: Sequence[int]) -> None:
@@ -36,7 +39,13 @@ class RowState:
         self._allowed = None if params.allowed_token_ids is None else torch.tensor(params.allowed_token_ids)
         self._counts = params.presence_penalty != 0.0 or params.frequency_penalty != 0.0
         self._repeats = params.repetition_penalty != 1.0
-        self._always = bool(bias or self._bad_words or self._allowed is not None or self._counts or self._repeats)
+        self.grammar: GrammarRow | None = None
+        if request.new_matcher is not None:
+            self.grammar = GrammarRow(request.new_matcher(), request, num_valid_ids, eos_token_ids)
+        given = params.logits_processors or ()
+        self._processors = CustomProcessors(given, request.prompt_token_ids) if given else None
+        filters = (self._bad_words, self._allowed is not None, self.grammar, self._processors)
+        self._always = bool(bias or self._counts or self._repeats or any(filters))
 
     @property
     def takes_argmax(self) -> bool:
@@ -46,7 +55,7 @@ class RowState:
     @property
     def needs_history(self) -> bool:
         """Whether `adjust` reads the generated ids; else the caller may pass none."""
-        return bool(self._counts or self._repeats or self._bad_words)
+        return bool(self._counts or self._repeats or self._bad_words or self._processors or self.grammar)
 
     def adjusts(self, output_index: int) -> bool:
         """Whether `adjust` would change anything at this output index."""
@@ -60,12 +69,14 @@ class RowState:
         return golden[output_index]
 
     def adjust(self, row: torch.Tensor, output_index: int, generated: Sequence[int] | np.ndarray) -> None:
-        """Change float32 [V] logits in place: bans and masks, bias, penalties, in this order.
+        """Change float32 [V] logits in place: bans and masks, bias, penalties, own processors, in this order.
 
         Args:
             row: the sequence's logits, ids of the tokenizer only.
             output_index: index of the token to be sampled.
             generated: ids generated so far.
+
+        Raises RequestError when the grammar refuses an earlier token, or for a mistake of an own processor.
         """
         self._ban(row, output_index, generated)
         device = row.device
@@ -73,6 +84,8 @@ class RowState:
             row[self._bias_ids.to(device)] += self._bias.to(device)
         if self._counts or self._repeats:
             self._penalise(row, np.asarray(generated, np.int64))
+        if self._processors is not None:
+            self._processors.apply(row, generated)
 
     def _banned_now(self, output_index: int) -> list[int]:
         banned = self._stop_ids if output_index < self.params.min_tokens else []
@@ -89,6 +102,8 @@ class RowState:
             before = len(word) - 1
             if before == 0 or list(generated[-before:]) == list(word[:-1]):
                 banned.append(word[-1])
+        if self.grammar is not None:
+            self.grammar.restrict(row, output_index, generated)
         if banned:
             row[torch.tensor(banned, device=row.device)] = -torch.inf
 

@@ -32,6 +32,7 @@ class Tokenizer:
         added = backend.get_added_tokens_decoder()
         for token_id, entry in added.items():
             self._pieces[token_id] = entry.content.encode("utf-8")
+        self._added_ids = {entry.content: token_id for token_id, entry in added.items()}
         self._special_ids = frozenset(token_id for token_id, entry in added.items() if entry.special)
         self._decode_one = lru_cache(maxsize=65536)(self._decode_single)
 
@@ -88,9 +89,17 @@ class Tokenizer:
         """Id of a vocabulary entry or added token, None when there is none."""
         return self._backend.token_to_id(token)
 
+    def added_token_id(self, token: str) -> int | None:
+        """Id of an added token (special or not), None when the tokenizer has none of that spelling."""
+        return self._added_ids.get(token)
+
     def id_to_token(self, token_id: int) -> str | None:
         """The vocabulary entry as the tokenizer spells it (byte-level alphabet), None when there is none."""
         return self._backend.id_to_token(token_id)
+
+    def to_json(self) -> str:
+        """The tokenizer as the text of a tokenizer.json, for libraries that bring their own reader."""
+        return str(self._backend.to_str())
 
     def encode(self, text: str, *, add_bos: bool = False) -> list[int]:
         """Ids of `text`, markers of special tokens recognised; `add_bos` puts BOS in front unless it is there."""
@@ -126,6 +135,10 @@ class Tokenizer:
         hidden = self._special_ids if skip_special_tokens else ()
         return b"".join(self._pieces[i] for i in ids if 0 <= i < self._size and i not in hidden)
 
+    def text_pieces(self, num_ids: int) -> list[bytes]:
+        """Bytes of the ids below `num_ids`; empty for special tokens, which stand for no text."""
+        return [b"" if i in self._special_ids else piece for i, piece in enumerate(self._pieces[:num_ids])]
+
     def decode_token(self, token_id: int) -> str:
         """Text of one token alone (cached); incomplete characters show as U+FFFD."""
         return self._decode_one(int(token_id))
@@ -134,7 +147,7 @@ class Tokenizer:
         return self.decode([token_id])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._backend.to_str(), self._config)
+        return _restore, (self.to_json(), self._config)
 
 
 def _restore(description: str, config: dict[str, Any]) -> Tokenizer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.sampling.prompt_logprobs import concatenate_prompt_logprobs, prompt_logprobs, rows_per_block
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.batch_builder import build_batch
+from deepinfer.worker.cache_copies import copy_cache_units
+
+_FAILED: Final = SampledToken(token_id=0)  # stands for the token that a failed fork did not get
 
 
 @dataclass(slots=True)
@@ -77,6 +81,7 @@ class ModelRunner:
         scored = [self._scored_rows(plan, s) for s in range(len(plan.seq_ids))]
         logit_rows = np.unique(np.concatenate([sample_rows, *scored]).astype(np.int64))
 
+        copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
         batch = build_batch(plan, logit_rows, self._num_ngrams, self._device)
         hidden = self._model.forward(batch, self._caches, self._probe)
         errors: dict[int, Exception] = {}
@@ -133,21 +138,36 @@ class ModelRunner:
     def _sample(
         self, plan: StepPlan, sampled: np.ndarray, hidden: torch.Tensor, errors: dict[int, Exception]
     ) -> list[list[SampledToken]]:
-        """One token for every sequence whose last row is complete."""
+        """One token for every sequence whose last row is complete, and one for each fork that begins there."""
         samples: list[list[SampledToken]] = [[] for _ in plan.seq_ids]
         if not len(sampled):
             return samples
-        seq_ids = plan.seq_ids[sampled].tolist()
-        indices = plan.output_indices[sampled].tolist()
-        sequences = [self._sequences[seq_id] for seq_id in seq_ids]
         logits = self._model.logits(hidden)
         self._probe.record("logits", logits, torch.from_numpy((plan.cu_seqlens_q[1:] - 1)[sampled].astype(np.int64)))
-        outcomes = self._sampler.sample(logits, seq_ids, indices, [sequence.output_ids for sequence in sequences])
-        for s, sequence, index, outcome in zip(sampled.tolist(), sequences, indices, outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                errors[sequence.request.seq_id] = outcome
-            elif sequence.request.seq_id not in errors:
-                del sequence.output_ids[index:]
-                sequence.output_ids.append(outcome.token_id)
-                samples[s] = [outcome]
+        chosen = self._choose(logits, plan.seq_ids[sampled].tolist(), plan.output_indices[sampled].tolist(), errors)
+        for row, (s, token) in enumerate(zip(sampled.tolist(), chosen, strict=True)):
+            if token is None:
+                continue
+            fork_ids = plan.fork_seq_ids[plan.cu_forks[s] : plan.cu_forks[s + 1]].tolist()
+            same_row = logits[row : row + 1].expand(len(fork_ids), -1)
+            forked = self._choose(same_row, fork_ids, [0] * len(fork_ids), errors) if fork_ids else []
+            samples[s] = [token, *(_FAILED if first is None else first for first in forked)]
         return samples
+
+    def _choose(
+        self, logits: torch.Tensor, seq_ids: list[int], indices: list[int], errors: dict[int, Exception]
+    ) -> list[SampledToken | None]:
+        """The next token of each sequence, noted as part of its output; None with an error."""
+        sequences = [self._sequences[seq_id] for seq_id in seq_ids]
+        outcomes = self._sampler.sample(logits, seq_ids, indices, [sequence.output_ids for sequence in sequences])
+        chosen: list[SampledToken | None] = []
+        for seq_id, sequence, index, outcome in zip(seq_ids, sequences, indices, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                errors.setdefault(seq_id, outcome)
+            if isinstance(outcome, Exception) or seq_id in errors:
+                chosen.append(None)
+                continue
+            del sequence.output_ids[index:]
+            sequence.output_ids.append(outcome.token_id)
+            chosen.append(outcome)
+        return chosen

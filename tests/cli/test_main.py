@@ -27,6 +27,14 @@ def test_generate_prints_text_or_json() -> None:
     assert row["outputs"][0]["token_ids"] == rows[0]["outputs"][0]["token_ids"]
 
 
+def test_chat_streams_answers_and_remembers() -> None:
+    talk = "What is the capital of Norway?\nWhat is the capital of Norway?\n\nnever read\n"
+    lines = invoke("chat", "--temperature", "0", "--max-tokens", "12", stdin=talk).splitlines()
+    assert len(lines) == 2 and "Oslo" in lines[0]
+    invoke("chat", "--effort", "lots", stdin="hi\n", code=2)
+    invoke("chat", "--model", "/nowhere/at/all", stdin="hi\n", code=3)
+
+
 def test_exit_codes() -> None:
     long = "ab" * 400
     rows = invoke("generate", "a", long, *MODEL, "--max-model-len", "64", "--json", code=1).splitlines()
@@ -52,4 +60,4 @@ def test_env_tells_backend_and_variables(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_help_lists_every_command() -> None:
     text = invoke("--help")
-    assert all(name in text for name in ("generate", "inspect", "env"))
+    assert all(name in text for name in ("generate", "chat", "inspect", "env"))

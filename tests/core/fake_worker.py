@@ -10,6 +10,7 @@ import numpy as np
 from deepinfer._C import Scheduler, SchedulerConfig, SequenceSpec, StepPlan
 
 VOCAB_SIZE = 7
+FORK_STRIDE = 1_000_000
 FINISH_REASONS = ("running", "stop", "length")
 
 
@@ -33,19 +34,24 @@ def prompt_of(length: int, first: int = 0) -> list[int]:
     return [(first + 3 * i) % 7 for i in range(length)]
 
 
-def next_token(text: list[int]) -> int:
-    """The token that follows a text: a function of every token before it."""
-    return crc32(bytes(text)) % VOCAB_SIZE
+def choice_of(seq_id: int) -> int:
+    """Forks are numbered parent + FORK_STRIDE, parent + 2 * FORK_STRIDE, ..."""
+    return seq_id // FORK_STRIDE
 
 
-def expected_output(spec: SequenceSpec, config: SchedulerConfig) -> tuple[list[int], str]:
-    """Tokens and finish reason of a sequence, found without a scheduler."""
+def next_token(text: list[int], choice: int = 0) -> int:
+    """The token that follows a text: a function of every token before it and of the choice (forks: 1, 2, ...)."""
+    return crc32(bytes([choice % 256, *text])) % VOCAB_SIZE
+
+
+def expected_output(spec: SequenceSpec, config: SchedulerConfig, choice: int = 0) -> tuple[list[int], str]:
+    """Tokens and finish reason of a sequence, or of a fork of it, found without a scheduler."""
     prompt = spec.prompt_token_ids.tolist()
     stops = spec.stop_token_ids.tolist()
     max_len = min(len(prompt) + spec.max_tokens, config.max_model_len, config.num_blocks * config.block_size + 1)
     output: list[int] = []
     while len(prompt) + len(output) < max_len:
-        output.append(next_token(prompt + output))
+        output.append(next_token(prompt + output, choice))
         if output[-1] in stops and len(output) > spec.min_tokens:
             return output, "stop"
     return output, "length"
@@ -53,21 +59,51 @@ def expected_output(spec: SequenceSpec, config: SchedulerConfig) -> tuple[list[i
 
 @dataclass
 class FakeWorker:
-    """Executes plans for one scheduler and checks each against the caches and the budgets."""
+    """Executes plans for one scheduler and checks each against the caches and the budgets.
+
+    Entries remember who wrote them: a text may hold its own and, below the end of the prompt, its parent's. So a write
+    to a shared block, a missing copy, or a copy of what was overwritten is noticed.
+    """
 
     config: SchedulerConfig
     cache: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)  # (block, offset) -> (seq, token)
     states: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot -> (seq, tokens seen)
+    parents: dict[int, int] = field(default_factory=dict)  # of forks
 
     def execute(self, plan: StepPlan) -> tuple[np.ndarray, np.ndarray]:
         """Write the rows of every sequence, read its text back, sample. Returns tokens and cu_tokens."""
         assert plan.num_tokens <= self.config.max_num_batched_tokens
         assert plan.num_seqs <= self.config.max_num_seqs
         assert len(set(plan.seq_ids.tolist())) == plan.num_seqs
-        texts = [self._write_and_read(plan, i) for i in range(plan.num_seqs)]
-        tokens = [next_token(text) for text, samples in zip(texts, plan.samples, strict=True) if samples]
-        cu_tokens = np.concatenate([[0], np.cumsum(plan.samples)]).astype(np.int32)
-        return np.array(tokens, dtype=np.int32), cu_tokens
+        self._copy(plan)
+        tokens: list[int] = []
+        cu_tokens = [0]
+        for i in range(plan.num_seqs):
+            text = self._write_and_read(plan, i)
+            if plan.samples[i]:
+                tokens += [next_token(text, choice) for choice in self._choices(plan, i)]
+            cu_tokens.append(len(tokens))
+        return np.array(tokens, dtype=np.int32), np.array(cu_tokens, dtype=np.int32)
+
+    def _copy(self, plan: StepPlan) -> None:
+        sources, destinations = ({pair[side] for pair in plan.slot_copies.tolist()} for side in (0, 1))
+        assert len(destinations) == len(plan.slot_copies) and not sources & destinations
+        for source, destination in plan.slot_copies.tolist():
+            self.states[destination] = self.states[source]
+        for source, destination in plan.block_copies.tolist():
+            for offset in range(self.config.block_size):
+                self.cache.pop((destination, offset), None)
+                if (source, offset) in self.cache:
+                    self.cache[destination, offset] = self.cache[source, offset]
+
+    def _choices(self, plan: StepPlan, i: int) -> list[int]:
+        """Choice numbers that sample from sequence i's row; the forks among them become known here."""
+        seq_id = int(plan.seq_ids[i])
+        forks = plan.fork_seq_ids[plan.cu_forks[i] : plan.cu_forks[i + 1]].tolist()
+        assert not forks or (plan.output_indices[i] == 0 and plan.samples[i])
+        for fork in forks:
+            self.parents[fork] = seq_id
+        return [choice_of(one) for one in (seq_id, *forks)]
 
     def _write_and_read(self, plan: StepPlan, i: int) -> list[int]:
         seq_id, start, slot = int(plan.seq_ids[i]), int(plan.context_lens[i]), int(plan.state_slots[i])
@@ -75,13 +111,19 @@ class FakeWorker:
         table = plan.block_ids[plan.cu_blocks[i] : plan.cu_blocks[i + 1]].tolist()
         ids, positions = plan.token_ids[rows].tolist(), plan.positions[rows].tolist()
         assert ids and positions == list(range(start, start + len(ids)))
-        assert start == 0 or self.states[slot] == (seq_id, start)
+        parent = self.parents.get(seq_id, seq_id)
+        if start > 0:
+            owner, num_seen = self.states[slot]
+            fresh = owner == parent and start == plan.prompt_lens[i]
+            assert owner == seq_id or fresh
+            assert num_seen == start or (plan.kind == "decode" and num_seen == start + 1)  # a repeated step
         self.states[slot] = (seq_id, start + len(ids))
         size = self.config.block_size
         for token, p in zip(ids, positions, strict=True):
             self.cache[table[p // size], p % size] = (seq_id, token)
         entries = [self.cache[table[p // size], p % size] for p in range(start + len(ids))]
-        assert all(owner == seq_id for owner, _ in entries)
+        prompt_len = int(plan.prompt_lens[i])
+        assert all(owner == seq_id or (owner == parent and p < prompt_len) for p, (owner, _) in enumerate(entries))
         text = [token for _, token in entries]
         wanted = [text[start - 1 - r] if start - 1 - r >= 0 else -1 for r in range(self.config.num_lookback)]
         assert plan.lookback_ids[i].tolist() == wanted
@@ -103,9 +145,16 @@ class Driver:
         self.worker = FakeWorker(self.config)
 
     def add(
-        self, seq_id: int, prompt: list[int], max_tokens: int, stops: list[int] | None = None, min_tokens: int = 0
+        self,
+        seq_id: int,
+        prompt: list[int],
+        max_tokens: int,
+        stops: list[int] | None = None,
+        min_tokens: int = 0,
+        num_forks: int = 0,
     ) -> SequenceSpec:
-        spec = SequenceSpec(seq_id, np.array(prompt, dtype=np.int32), max_tokens, stops or [], min_tokens)
+        forks = [seq_id + FORK_STRIDE * choice for choice in range(1, num_forks + 1)]
+        spec = SequenceSpec(seq_id, np.array(prompt, dtype=np.int32), max_tokens, stops or [], min_tokens, forks)
         self.scheduler.add(spec)
         return spec
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from deepinfer._C import SchedulerConfig, SequenceSpec
-from tests.core.fake_worker import VOCAB_SIZE, Driver, expected_output
+from tests.core.fake_worker import VOCAB_SIZE, Driver, choice_of, expected_output
 
 TOKENS = st.integers(0, VOCAB_SIZE - 1)
 
@@ -42,20 +42,22 @@ class SchedulerWalk(RuleBasedStateMachine):
         max_tokens=st.integers(0, 24),
         stops=st.lists(TOKENS, max_size=2),
         min_tokens=st.integers(0, 6),
+        num_forks=st.sampled_from([0, 0, 1, 2, 5]),
     )
-    def add(self, prompt, max_tokens, stops, min_tokens):
+    def add(self, prompt, max_tokens, stops, min_tokens, num_forks):
         longest = min(self.config.max_model_len, self.config.num_blocks * self.config.block_size)
         if not self.config.enable_chunked_prefill:
             longest = min(longest, self.config.max_num_batched_tokens)
         try:
-            spec = self.driver.add(self.next_id, prompt, max_tokens, stops, min_tokens)
+            spec = self.driver.add(self.next_id, prompt, max_tokens, stops, min_tokens, num_forks)
         except ValueError:
             assert len(prompt) > longest
             return multiple()
         assert len(prompt) <= longest
-        self.specs[self.next_id] = spec
+        family = [self.next_id, *spec.fork_seq_ids.tolist()]
+        self.specs |= dict.fromkeys(family, spec)
         self.next_id += 1
-        return self.next_id - 1
+        return multiple(*family)
 
     @rule(num_steps=st.integers(1, 8))
     def step(self, num_steps):
@@ -73,16 +75,24 @@ class SchedulerWalk(RuleBasedStateMachine):
         keep = int(part * len(self.driver.outputs.get(seq_id, [])))
         self._end(seq_id, in_flight, lambda: self.driver.scheduler.finish(seq_id, keep))
 
-    @rule()
-    def discard(self):
-        plan = self.driver.scheduler.schedule()
-        self.driver.scheduler.discard(plan.step_id)
+    @rule(computed=st.booleans())
+    def discard(self, computed):
+        scheduler = self.driver.scheduler
+        plan = scheduler.schedule()
+        if computed:
+            self.driver.worker.execute(plan)
+        scheduler.discard(plan.step_id)
+        if computed and plan.kind == "prefill":  # rings of a later chunk may be overwritten: the engine ends these
+            for seq_id in plan.seq_ids[plan.context_lens > 0].tolist():
+                self._forget(seq_id)
+                assert scheduler.abort(seq_id)
 
     @invariant()
     def holds(self):
         scheduler = self.driver.scheduler
         scheduler.check()
-        assert scheduler.num_running + scheduler.num_waiting == len(self.specs)
+        to_come = sum(self._is_to_come(seq_id) for seq_id in self.specs)
+        assert scheduler.num_running + scheduler.num_waiting + to_come == len(self.specs)
         assert scheduler.has_unfinished() == bool(self.specs)
         for seq_id, spec in self.specs.items():
             text = spec.prompt_token_ids.tolist() + self.driver.outputs.get(seq_id, [])
@@ -98,8 +108,9 @@ class SchedulerWalk(RuleBasedStateMachine):
         if in_flight:
             plan = self.driver.scheduler.schedule()
             sampled = self.driver.worker.execute(plan)
-        assert end() == (seq_id in self.specs)
-        self.specs.pop(seq_id, None)
+        is_live = seq_id in self.specs
+        self._forget(seq_id)
+        assert end() == is_live
         self.driver.scheduler.check()
         if in_flight:
             before = len(self.driver.outputs.get(seq_id, []))
@@ -107,12 +118,23 @@ class SchedulerWalk(RuleBasedStateMachine):
             assert len(self.driver.outputs.get(seq_id, [])) == before
             self._compare()
 
+    def _is_to_come(self, seq_id) -> bool:
+        return choice_of(seq_id) > 0 and seq_id not in self.driver.outputs
+
+    def _forget(self, seq_id) -> None:
+        """A sequence ends from outside, and with it its forks to come."""
+        spec = self.specs.pop(seq_id, None)
+        if spec is not None and spec.seq_id == seq_id:
+            for fork in spec.fork_seq_ids.tolist():
+                if self._is_to_come(fork):
+                    self.specs.pop(fork, None)
+
     def _compare(self) -> None:
         """Judge the texts that have ended since the last call."""
         for seq_id in [seq_id for seq_id in self.specs if seq_id in self.driver.reasons]:
             spec = self.specs.pop(seq_id)
             assert (self.driver.outputs.get(seq_id, []), self.driver.reasons[seq_id]) == expected_output(
-                spec, self.config
+                spec, self.config, choice_of(seq_id)
             )
 
 

@@ -134,8 +134,6 @@ def test_effective_limits_seeds_and_stop_ids() -> None:
 @pytest.mark.parametrize(
     ("params", "error", "words"),
     [
-        ({"n": 2}, UnsupportedFeatureError, "n=2"),
-        ({"structured_outputs": {"regex": "a"}}, UnsupportedFeatureError, "structured_outputs"),
         ({"stop_token_ids": [NUM_IDS]}, RequestError, "stop_token_ids"),
         ({"logit_bias": {NUM_IDS: 1.0}}, RequestError, "logit_bias"),
         ({"bad_words": [" "]}, RequestError, "white space"),

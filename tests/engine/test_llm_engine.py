@@ -223,12 +223,12 @@ def test_thousands_of_sequences_cost_little_per_step() -> None:
 def test_tokens_of_a_step_may_be_several_and_end_inside() -> None:
     """Drafts will give several tokens per step: what stands behind a stop string is dropped."""
     from deepinfer.core.step_result import SampledToken
-    from deepinfer.engine.request_state import RequestState
+    from deepinfer.engine.choice_state import ChoiceState
 
     engine = TableEngine.build()
     prompt = engine.encoder.encode([0])
     params = SamplingParams(stop="b", logprobs=0)
-    state = RequestState.start(engine.inputs.generation("x", 0, prompt, params), None, 0, False, 0.0)
+    state = ChoiceState(engine.inputs.generation("x", 0, prompt, params))
     state.follow_text(engine.encoder._tokenizer)
     samples = [SampledToken(token, -1.0, 1, np.zeros(0, np.int32), np.zeros(0, np.float32)) for token in b"abc"]
     state.add_tokens(list(b"abc"), samples)

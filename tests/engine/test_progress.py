@@ -11,7 +11,7 @@ def run(use_tqdm: object, total: int) -> None:
             progress.advance()
 
 
-def test_two_clean_bars_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_case_43_two_clean_bars_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         run(True, 4)
         captured = capsys.readouterr()

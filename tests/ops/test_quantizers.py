@@ -44,7 +44,7 @@ def test_published_vectors():
     assert _quantize("fp8_group32", torch.zeros(32))[1].tolist() == [105]
 
 
-def test_e2m1_ties_and_saturation():
+def test_case_33_e2m1_ties_and_saturation():
     values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
     ties = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 7.0, 5.01, 0.2500001, 100.0])
     want = torch.tensor([0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 6.0, 6.0, 0.5, 6.0])
@@ -54,7 +54,7 @@ def test_e2m1_ties_and_saturation():
         assert torch.equal(decode_e2m1(pack_e2m1(sign * values)), sign * values)
 
 
-def test_low_nibble_is_the_even_column():
+def test_case_33_low_nibble_is_the_even_column():
     assert decode_e2m1(torch.tensor([0xA0], dtype=torch.uint8)).tolist() == [0.0, -1.0]
     assert pack_e2m1(torch.tensor([0.0, -1.0])).tolist() == [0xA0]
     every = torch.arange(256, dtype=torch.uint8)
@@ -78,7 +78,7 @@ def test_e4m3_rounding_paths_agree():
     assert torch.equal(round_e4m3(x).view(torch.int32), few.view(torch.int32))
 
 
-def test_e8m0_bytes():
+def test_case_32_e8m0_bytes():
     values = decode_e8m0(torch.arange(256, dtype=torch.uint8))
     assert values[:255].double().tolist() == [2.0 ** (byte - 127) for byte in range(255)]
     assert bool(values[255].isnan())
@@ -86,7 +86,7 @@ def test_e8m0_bytes():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_against_the_numpy_model(kind: str, dtype: torch.dtype):
+def test_case_33_against_the_numpy_model(kind: str, dtype: torch.dtype):
     rng = np.random.default_rng(5)
     magnitude = 2.0 ** rng.uniform(-30, 6, size=(60, 1))
     x = torch.from_numpy((rng.standard_normal((60, 64)) * magnitude).astype(np.float32)).to(dtype)

@@ -56,13 +56,13 @@ class TableWorker:
         errors: dict[int, Exception] = {}
         for place, seq_id in enumerate(plan.seq_ids.tolist()):
             last = int(plan.token_ids[plan.cu_seqlens_q[place + 1] - 1])
-            if not plan.samples[place]:
+            family = [seq_id, *plan.fork_seq_ids[plan.cu_forks[place] : plan.cu_forks[place + 1]].tolist()]
+            failed = {one: self.errors[one] for one in family if one in self.errors and plan.samples[place]}
+            errors.update(failed)
+            if not plan.samples[place] or seq_id in failed:
                 samples.append([])
-            elif seq_id in self.errors:
-                samples.append([])
-                errors[seq_id] = self.errors[seq_id]
             else:
-                samples.append([_sampled(self._table(last), self.live[seq_id])])
+                samples.append([_sampled(self._table(last), self.live[one]) for one in family])
         scores = [self._score(plan, place) for place in range(len(plan.seq_ids))]
         return StepResult(plan.step_id, samples, scores, errors)
 

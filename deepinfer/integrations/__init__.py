@@ -1,0 +1,1 @@
+"""Bridges to other libraries; nothing here is imported unless asked for."""

@@ -1,0 +1,79 @@
+"""The grammar of one sequence as the sampler uses it: masks before a draw, one step of the matcher behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from deepinfer.core.engine_request import EngineRequest
+from deepinfer.core.grammar_matcher import GrammarMatcher
+from deepinfer.errors import RequestError
+
+
+class GrammarRow:
+    """Wraps a matcher.
+
+    Args:
+        matcher: at the sequence's start.
+        request: the sequence.
+        num_ids: ids that the tokenizer has.
+        eos_token_ids: what the grammar takes for its end.
+    """
+
+    def __init__(
+        self, matcher: GrammarMatcher, request: EngineRequest, num_ids: int, eos_token_ids: Sequence[int]
+    ) -> None:
+        self._matcher = matcher
+        self._mask = np.zeros(-(-num_ids // 32), dtype=np.int32)
+        self._num_ids = num_ids
+        self._eos_ids = [token_id for token_id in eos_token_ids if token_id < num_ids]
+        self._bans_eos = request.params.ignore_eos
+        self._stop_ids = [i for i in request.stop_token_ids if i < num_ids and i not in self._eos_ids]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the output so far is a whole value of the grammar."""
+        return self._matcher.is_complete
+
+    def restrict(self, row: torch.Tensor, output_index: int, generated: Sequence[int] | np.ndarray) -> None:
+        """Set forbidden tokens of float32 [V] logits to -inf.
+
+        Args:
+            row: changed in place.
+            output_index: index of the token to be sampled; a step that is repeated takes tokens back first.
+            generated: ids generated so far.
+        """
+        self._follow(output_index, generated)
+        if not self._matcher.fill_mask(self._mask):
+            return
+        allowed = np.unpackbits(self._mask.view(np.uint8), bitorder="little")[: self._num_ids].astype(bool)
+        if self._bans_eos:
+            allowed[self._eos_ids] = False
+        for token_id in self._stop_ids:
+            if allowed[token_id] and not self._completes(token_id):
+                allowed[token_id] = False
+        row.masked_fill_(torch.from_numpy(~allowed).to(row.device), -torch.inf)
+
+    def accept(self, token_id: int, output_index: int) -> None:
+        """Go on with the chosen token. Raises RequestError when the grammar does not allow it (a forced token)."""
+        if not self._matcher.accept(token_id):
+            message = f"token {token_id} at output index {output_index} is not allowed by the request's grammar"
+            raise RequestError(message, code="grammar_violation")
+
+    def _follow(self, output_index: int, generated: Sequence[int] | np.ndarray) -> None:
+        """Bring the matcher to the state before `output_index`: every token is fed exactly once."""
+        surplus = self._matcher.num_accepted - output_index
+        if surplus > 0:
+            self._matcher.rollback(surplus)
+        for place in range(self._matcher.num_accepted, output_index):
+            self.accept(int(generated[place]), place)
+
+    def _completes(self, token_id: int) -> bool:
+        """Whether a stop id that is text of the grammar leaves a whole value behind; elsewhere it may not end it."""
+        if not self._matcher.accept(token_id):
+            return False
+        complete = self._matcher.is_complete
+        self._matcher.rollback(1)
+        return complete

@@ -1,0 +1,26 @@
+"""Copies the cache units of a fork: what it may not share with the sequence that it came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from deepinfer.core.cache_tensors import CacheTensors
+
+
+def copy_cache_units(caches: CacheTensors, slot_copies: np.ndarray, block_copies: np.ndarray) -> None:
+    """Copy state slots (window and compressor rings) and blocks (main and index entries), in place.
+
+    Args:
+        caches: every cache.
+        slot_copies, block_copies: int32 [n, 2] source and destination; no unit is both.
+    """
+    rings = [cache.data for cache in caches.window.values()] + list(caches.compressor.values())
+    pages = [cache.data for pool in (caches.main, caches.index) for cache in pool.values()]
+    for pairs, tensors in ((slot_copies, rings), (block_copies, pages)):
+        if not len(pairs):
+            continue
+        units = torch.from_numpy(pairs.astype(np.int64))
+        for tensor in tensors:
+            source, destination = units.to(tensor.device).unbind(1)
+            tensor[destination] = tensor[source]
