@@ -25,7 +25,8 @@ class SchedulerConfig:
         max_model_len: tokens of a sequence, prompt included.
         num_lookback: token ids wanted before each sequence's first row.
         enable_chunked_prefill: False: a prompt is never cut (a recompute longer than any step still is).
-        num_drafts: draft tokens per decode row; only 0 so far.
+        num_drafts: most draft tokens of a sequence in a decode step.
+        varlen: how many of them are verified follows from cost curves, once Scheduler.set_cost_curves gave some.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class SchedulerConfig:
         num_lookback: int = 0,
         enable_chunked_prefill: bool = True,
         num_drafts: int = 0,
+        varlen: bool = False,
     ) -> None: ...
     @property
     def num_blocks(self) -> int: ...
@@ -61,6 +63,8 @@ class SchedulerConfig:
     def enable_chunked_prefill(self) -> bool: ...
     @property
     def num_drafts(self) -> int: ...
+    @property
+    def varlen(self) -> bool: ...
 
 class SequenceSpec:
     """A new sequence.
@@ -114,7 +118,10 @@ class StepPlan:
         token_ids, positions: int32 [T].
         lookback_ids: int32 [S, num_lookback] tokens before the sequence's first row, nearest first; -1: none.
         samples: bool [S], whether the sequence's last row yields a token.
-        output_indices: int32 [S] index of that token among the generated ones.
+        output_indices: int32 [S] index among the generated ones of the first token to come.
+        num_drafts: int32 [S] drafts to verify. A decoding sequence's rows are its newest token and then these; row k
+            judges draft k, the last row judges none.
+        make_drafts: whether the draft model is to run behind the step, for all sequences that get tokens.
         fork_seq_ids, cu_forks: int64 forks that begin with this step, flat, and their prefix sums int32 [S+1]. Each
             gets a token from the row of the sequence it is listed for.
         slot_copies, block_copies: int32 [n, 2] source and destination of state slots and blocks to copy before anything
@@ -154,6 +161,10 @@ class StepPlan:
     def samples(self) -> NDArray[np.bool_]: ...
     @property
     def output_indices(self) -> NDArray[np.int32]: ...
+    @property
+    def num_drafts(self) -> NDArray[np.int32]: ...
+    @property
+    def make_drafts(self) -> bool: ...
     @property
     def fork_seq_ids(self) -> NDArray[np.int64]: ...
     @property
@@ -201,6 +212,12 @@ class SchedulerStats:
         num_prefill_tokens, num_decode_tokens: rows of these steps.
         num_recomputed_tokens: prefill rows that had been computed before a preemption.
         num_generated_tokens: tokens handed out, less those that finish dropped.
+        num_verify_steps: decode steps with at least one draft, counted for each sequence.
+        num_verify_tokens: tokens that these gave, less what a stop or finish cut off their ends.
+        num_drafts_verified, num_drafts_accepted: drafts in these, and those of them that became tokens (less the same).
+        verified_at, accepted_at: int64 [num_drafts], these two by the draft's position.
+        num_undrafted_steps: decode steps without a draft pass behind them, since drafts did not pay or had no use.
+        num_draft_probes: times that drafts were tried although they did not pay.
     """
 
     @property
@@ -231,6 +248,22 @@ class SchedulerStats:
     def num_decode_tokens(self) -> int: ...
     @property
     def num_generated_tokens(self) -> int: ...
+    @property
+    def num_verify_steps(self) -> int: ...
+    @property
+    def num_verify_tokens(self) -> int: ...
+    @property
+    def num_drafts_verified(self) -> int: ...
+    @property
+    def num_drafts_accepted(self) -> int: ...
+    @property
+    def verified_at(self) -> NDArray[np.int64]: ...
+    @property
+    def accepted_at(self) -> NDArray[np.int64]: ...
+    @property
+    def num_undrafted_steps(self) -> int: ...
+    @property
+    def num_draft_probes(self) -> int: ...
 
 class Scheduler:
     """Plans steps and keeps the books. Loop: plan = schedule(); compute it; update(plan.step_id, ...).
@@ -254,14 +287,32 @@ class Scheduler:
     def schedule(self) -> StepPlan:
         """Plan the next step; RuntimeError while a step that is not empty is in flight."""
 
-    def update(self, step_id: int, tokens: _Int32s, cu_tokens: _Int32s) -> StepUpdate:
+    def update(
+        self,
+        step_id: int,
+        tokens: _Int32s,
+        cu_tokens: _Int32s,
+        draft_ids: NDArray[np.integer] | None = None,
+        confidences: NDArray[np.floating] | None = None,
+    ) -> StepUpdate:
         """Book the tokens of the step in flight.
 
         Args:
             step_id: the plan's.
-            tokens: int32, one for each sequence that samples, and behind it one for each of its forks in the plan. What
-                is given to a sequence or a fork that is gone is ignored.
+            tokens: int32, one for each sequence that samples (with drafts: the accepted ones and one more), and behind it
+                one for each of its forks in the plan. What is given to a sequence or a fork that is gone is ignored.
             cu_tokens: int32 [S+1]; plan sequence i gets tokens[cu_tokens[i]:cu_tokens[i+1]].
+            draft_ids: int32 [D, num_drafts] new drafts, a row for each plan sequence that samples and behind it one for
+                each of its forks in the plan, gone or not; -1 behind the last of a row. None: nobody got any.
+            confidences: float32 [D, num_drafts], probability that a draft is accepted if those before it are; None: 1.
+        """
+
+    def set_cost_curves(
+        self, step_points: Sequence[tuple[int, float]], draft_points: Sequence[tuple[int, float]]
+    ) -> None:
+        """Say what steps cost, for varlen: (rows, ms) of target steps, (sequences, ms) of draft passes, sizes ascending.
+
+        Between two sizes the larger one's time counts. Without step points every draft is verified.
         """
 
     def discard(self, step_id: int) -> None:

@@ -21,6 +21,14 @@ py::array integer_array(py::handle values, const char* name) {
     return array;
 }
 
+py::array matrix(py::handle values, int64_t num_columns, const char* name) {
+    py::array array = py::array::ensure(values);
+    if (!array) throw py::error_already_set();
+    if (array.ndim() == 2 && array.shape(1) == num_columns) return array;
+    throw py::value_error(std::string(name) + " has shape " + std::string(py::str(array.attr("shape"))) +
+                          "; expected [n, " + std::to_string(num_columns) + "]");
+}
+
 }  // namespace
 
 std::vector<int32_t> int32_vector(py::handle values, const char* name) {
@@ -41,6 +49,17 @@ std::vector<int32_t> int32_vector(py::handle values, const char* name) {
         result[i] = static_cast<int32_t>(value);
     }
     return result;
+}
+
+std::vector<int32_t> int32_rows(py::handle values, int64_t num_columns, const char* name) {
+    if (values.is_none()) return {};
+    return int32_vector(matrix(values, num_columns, name).attr("reshape")(-1), name);
+}
+
+std::vector<float> float_rows(py::handle values, int64_t num_columns, const char* name) {
+    if (values.is_none()) return {};
+    const auto array = py::array_t<float, py::array::c_style | py::array::forcecast>(matrix(values, num_columns, name));
+    return {array.data(), array.data() + array.size()};
 }
 
 }  // namespace deepinfer

@@ -27,4 +27,9 @@ pybind11::array array_view(const std::vector<T>& values, pybind11::handle owner)
 // type (bool and float included), ValueError for a number outside int32.
 std::vector<int32_t> int32_vector(pybind11::handle values, const char* name);
 
+// Flat copies of arrays [n, num_columns]; None: empty. Throw TypeError or ValueError that names the argument for
+// another shape, for ids that are no integers, or outside int32.
+std::vector<int32_t> int32_rows(pybind11::handle values, int64_t num_columns, const char* name);
+std::vector<float> float_rows(pybind11::handle values, int64_t num_columns, const char* name);
+
 }  // namespace deepinfer

@@ -3,6 +3,10 @@
 #include "bindings/bindings.hpp"
 #include "core/scheduler.hpp"
 
+#include <pybind11/stl.h>
+
+#include <utility>
+
 namespace py = pybind11;
 
 namespace deepinfer {
@@ -11,11 +15,21 @@ namespace {
 
 using Unlocked = py::call_guard<py::gil_scoped_release>;
 
-StepUpdate update(Scheduler& scheduler, int64_t step_id, const py::object& tokens, const py::object& cu_tokens) {
+std::vector<CostPoint> cost_points(const std::vector<std::pair<int64_t, double>>& pairs) {
+    std::vector<CostPoint> points;
+    for (const auto& [size, ms] : pairs) points.push_back({size, ms});
+    return points;
+}
+
+StepUpdate update(Scheduler& scheduler, int64_t step_id, const py::object& tokens, const py::object& cu_tokens,
+                  const py::object& draft_ids, const py::object& confidences) {
     const std::vector<int32_t> token_vector = int32_vector(tokens, "tokens");
     const std::vector<int32_t> cu_vector = int32_vector(cu_tokens, "cu_tokens");
+    const int64_t num_drafts = scheduler.config().num_drafts;
+    const std::vector<int32_t> draft_vector = int32_rows(draft_ids, num_drafts, "draft_ids");
+    const std::vector<float> confidence_vector = float_rows(confidences, num_drafts, "confidences");
     const py::gil_scoped_release unlocked;
-    return scheduler.update(step_id, token_vector, cu_vector);
+    return scheduler.update(step_id, token_vector, cu_vector, {draft_vector, confidence_vector});
 }
 
 py::array_t<int32_t> token_ids(const Scheduler& scheduler, int64_t seq_id) {
@@ -33,7 +47,15 @@ void bind_scheduler(py::module_& m) {
         .def("abort", &S::abort, py::arg("seq_id"), Unlocked())
         .def("finish", &S::finish, py::arg("seq_id"), py::arg("keep_tokens"), Unlocked())
         .def("schedule", &S::schedule, Unlocked())
-        .def("update", &update, py::arg("step_id"), py::arg("tokens"), py::arg("cu_tokens"))
+        .def("update", &update, py::arg("step_id"), py::arg("tokens"), py::arg("cu_tokens"),
+             py::arg("draft_ids") = py::none(), py::arg("confidences") = py::none())
+        .def(
+            "set_cost_curves",
+            [](S& self, const std::vector<std::pair<int64_t, double>>& step_points,
+               const std::vector<std::pair<int64_t, double>>& draft_points) {
+                self.set_cost_curves(CostCurve(cost_points(step_points)), CostCurve(cost_points(draft_points)));
+            },
+            py::arg("step_points"), py::arg("draft_points"))
         .def("discard", &S::discard, py::arg("step_id"), Unlocked())
         .def("has_unfinished", &S::has_unfinished)
         .def_property_readonly("num_waiting", &S::num_waiting)

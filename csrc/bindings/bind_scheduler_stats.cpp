@@ -1,4 +1,5 @@
 // Python class SchedulerStats.
+#include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
 #include "core/stats.hpp"
 
@@ -22,7 +23,17 @@ void bind_scheduler_stats(py::module_& m) {
         .def_readonly("num_prefill_tokens", &S::num_prefill_tokens)
         .def_readonly("num_recomputed_tokens", &S::num_recomputed_tokens)
         .def_readonly("num_decode_tokens", &S::num_decode_tokens)
-        .def_readonly("num_generated_tokens", &S::num_generated_tokens);
+        .def_readonly("num_generated_tokens", &S::num_generated_tokens)
+        .def_readonly("num_verify_steps", &S::num_verify_steps)
+        .def_readonly("num_verify_tokens", &S::num_verify_tokens)
+        .def_readonly("num_drafts_verified", &S::num_drafts_verified)
+        .def_readonly("num_drafts_accepted", &S::num_drafts_accepted)
+        .def_property_readonly("verified_at",
+                               [](py::object self) { return array_view(self.cast<const S&>().verified_at, self); })
+        .def_property_readonly("accepted_at",
+                               [](py::object self) { return array_view(self.cast<const S&>().accepted_at, self); })
+        .def_readonly("num_undrafted_steps", &S::num_undrafted_steps)
+        .def_readonly("num_draft_probes", &S::num_draft_probes);
 }
 
 }  // namespace deepinfer

@@ -21,11 +21,11 @@ const char* kind_name(const StepPlan& plan) {
 }
 
 template <typename T>
-auto view_of(std::vector<T> StepPlan::* field) {
+auto view_of(std::vector<T> StepPlan::*field) {
     return [field](py::object self) { return array_view(self.cast<const StepPlan&>().*field, self); };
 }
 
-auto pairs_of(std::vector<int32_t> StepPlan::* field) {
+auto pairs_of(std::vector<int32_t> StepPlan::*field) {
     return [field](py::object self) {
         const std::vector<int32_t>& values = self.cast<const StepPlan&>().*field;
         return array_view(values, self, py::dtype::of<int32_t>(), {static_cast<py::ssize_t>(values.size() / 2), 2});
@@ -63,6 +63,8 @@ void bind_step_plan(py::module_& m) {
         .def_property_readonly("lookback_ids", &lookback_ids)
         .def_property_readonly("samples", &samples)
         .def_property_readonly("output_indices", view_of(&P::output_indices))
+        .def_property_readonly("num_drafts", view_of(&P::num_drafts))
+        .def_readonly("make_drafts", &P::make_drafts)
         .def_property_readonly("fork_seq_ids", view_of(&P::fork_seq_ids))
         .def_property_readonly("cu_forks", view_of(&P::cu_forks))
         .def_property_readonly("slot_copies", pairs_of(&P::slot_copies))

@@ -37,6 +37,14 @@ bool KVManager::try_grow(SequenceCache& cache, int64_t num_tokens) {
     return true;
 }
 
+void KVManager::shrink(SequenceCache& cache, int64_t num_tokens) {
+    const auto num_kept = static_cast<size_t>(blocks_for(num_tokens));
+    while (cache.block_ids.size() > num_kept) {
+        blocks_.release(cache.block_ids.back());
+        cache.block_ids.pop_back();
+    }
+}
+
 std::optional<CacheCopy> KVManager::try_fork(const SequenceCache& parent, int64_t num_tokens, SequenceCache& fork) {
     if (!parent.is_open() || fork.is_open()) throw std::logic_error("a fork goes from an open cache to a closed one");
     const int64_t num_full = num_tokens / block_size_;

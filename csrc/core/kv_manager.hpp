@@ -30,6 +30,8 @@ class KVManager {
     void open(SequenceCache& cache, int64_t num_tokens);
     // Extends an open cache to num_tokens; false, and nothing changed, when blocks are short.
     bool try_grow(SequenceCache& cache, int64_t num_tokens);
+    // Gives back the blocks of an open cache that num_tokens tokens do not need.
+    void shrink(SequenceCache& cache, int64_t num_tokens);
     // Opens `fork` on the first num_tokens tokens of an open cache: full blocks are shared (nobody writes to them any
     // more), a slot and a partly filled block are its own, to be filled by the copy. Empty when these are not free.
     std::optional<CacheCopy> try_fork(const SequenceCache& parent, int64_t num_tokens, SequenceCache& fork);

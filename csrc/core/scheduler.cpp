@@ -43,7 +43,11 @@ void require_fork_ids(const SequenceSpec& spec, IsKnown is_known) {
 Scheduler::Scheduler(const SchedulerConfig& config)
     : config_(validated(config)),
       kv_(static_cast<int32_t>(config.num_blocks), static_cast<int32_t>(config.block_size),
-          static_cast<int32_t>(config.num_state_slots)) {}
+          static_cast<int32_t>(config.num_state_slots)),
+      draft_planner_(config) {
+    stats_.verified_at.resize(static_cast<size_t>(config.num_drafts));
+    stats_.accepted_at.resize(static_cast<size_t>(config.num_drafts));
+}
 
 void Scheduler::add(SequenceSpec spec) {
     const std::lock_guard lock(mutex_);
@@ -84,6 +88,7 @@ bool Scheduler::finish(int64_t seq_id, int64_t keep_tokens) {
     if (seq == nullptr) {
         drop_fork(seq_id);
     } else {
+        cut_verified(*seq, num_generated - keep_tokens);
         remove(*seq);
     }
     return true;

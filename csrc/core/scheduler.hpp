@@ -9,7 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/draft_planner.hpp"
 #include "core/kv_manager.hpp"
+#include "core/new_drafts.hpp"
 #include "core/scheduler_config.hpp"
 #include "core/sequence.hpp"
 #include "core/sequence_spec.hpp"
@@ -28,6 +30,10 @@ namespace deepinfer {
 // * A prefill step takes max_prefill_chunk tokens of a sequence and max_num_batched_tokens in all.
 // * A decode step feeds one token of each running sequence; if the token budget is smaller than that, the sequences
 //   that were served longest ago go first.
+// * With num_drafts > 0 update may bring drafts along. The next decode step verifies some of them in rows behind the
+//   newest token (draft_planner.hpp), as far as limits, the token budget and free blocks allow: nobody is preempted or
+//   left out for a draft. It then gives a sequence the drafts accepted and one token more. Blocks of rejected rows are
+//   freed at once.
 // * When a decoding sequence needs a block and none is free, the most recently admitted sequence is preempted: it goes
 //   back to the front of the queue and later recomputes prompt and generated tokens in a prefill.
 // * Forks (SequenceSpec::fork_seq_ids) are further texts on one prompt. They appear with the first generated token:
@@ -55,11 +61,16 @@ class Scheduler {
     // Plans the next step. A plan that is not empty must be updated or discarded before the next call.
     StepPlan schedule();
     // Takes the tokens of the step in flight: those of plan row i are tokens[cu_tokens[i] .. cu_tokens[i+1]). One token
-    // where the plan samples and one more for each of its forks, none elsewhere; what is given to sequences that are
-    // gone is ignored. Nothing changes on an error.
-    StepUpdate update(int64_t step_id, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens);
+    // where the plan samples (with drafts, the accepted ones and one more) and one for each of its forks, none
+    // elsewhere; what is given to sequences that are gone is ignored. `drafts`: one row for each of the plan's
+    // sequences that samples and behind it one for each of its forks, gone or not. Nothing changes on an error.
+    StepUpdate update(int64_t step_id, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens,
+                      const NewDrafts& drafts = {});
     // Gives up the step in flight after a failure: its sequences are as they were before it, its copies come again.
     void discard(int64_t step_id);
+
+    // What steps cost, for `varlen` (draft_planner.hpp). Injected or measured elsewhere; may change at any time.
+    void set_cost_curves(CostCurve step_curve, CostCurve draft_curve);
 
     bool has_unfinished() const;
     int64_t num_waiting() const;
@@ -79,10 +90,12 @@ class Scheduler {
     struct PlannedRow {
         int64_t seq_id;
         int64_t num_rows;
+        int64_t num_drafts;  // rows behind those
         bool samples;
         std::vector<int64_t> fork_ids;  // forks that the step makes
 
-        int64_t num_expected() const { return samples ? 1 + static_cast<int64_t>(fork_ids.size()) : 0; }
+        int64_t num_samplers() const { return samples ? 1 + static_cast<int64_t>(fork_ids.size()) : 0; }
+        int64_t max_expected() const { return num_samplers() + num_drafts; }
     };
     struct PendingCopy {
         int64_t seq_id;
@@ -115,7 +128,7 @@ class Scheduler {
     bool grow_or_preempt(Sequence& seq, std::vector<Sequence*>& chosen, StepPlan& plan);
     Sequence& admit_next();
     void preempt(Sequence& seq, StepPlan& plan);
-    void begin(StepPlan& plan, Sequence& seq, int64_t num_rows);
+    void begin(StepPlan& plan, Sequence& seq, int64_t num_rows, int64_t num_drafts = 0);
     void count_step(const StepPlan& plan);
 
     // scheduler_update.cpp
@@ -123,12 +136,23 @@ class Scheduler {
     void require_in_flight(int64_t step_id) const;
     void require_valid(std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens) const;
     void commit(const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update);
-    void report(Sequence& seq, std::span<const int32_t> tokens, StepUpdate& update);
+    int64_t report(Sequence& seq, std::span<const int32_t> tokens, StepUpdate& update);
     void make_forks(Sequence& parent, std::span<const int64_t> fork_ids, std::span<const int32_t> tokens,
                     StepUpdate& update);
     void end_forks(Sequence& parent, StepUpdate& update);
     bool place_fork(const Sequence& parent, Sequence& fork);
     void retire_finished(const StepUpdate& update);
+
+    // scheduler_drafts.cpp
+    void add_drafts(const std::vector<Sequence*>& chosen, StepPlan& plan);
+    std::vector<int64_t> draft_caps(const std::vector<Sequence*>& chosen) const;
+    bool can_use_drafts() const;
+    int64_t num_decoding_after() const;
+    void require_valid(const NewDrafts& drafts) const;
+    void give_drafts(const NewDrafts& drafts);
+    void commit_decode(Sequence& seq, const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update);
+    void count_verified(const VerifyOutcome& outcome, int64_t sign);
+    void cut_verified(const Sequence& seq, int64_t num_dropped);
 
     // scheduler_check.cpp
     void check_sequence(const Sequence& seq) const;
@@ -138,6 +162,7 @@ class Scheduler {
     const SchedulerConfig config_;
     mutable std::mutex mutex_;
     KVManager kv_;
+    DraftPlanner draft_planner_;
     std::unordered_map<int64_t, std::unique_ptr<Sequence>> sequences_;  // all unfinished ones
     WaitingQueue waiting_;
     std::vector<Sequence*> running_;                     // admitted ones, oldest admission first

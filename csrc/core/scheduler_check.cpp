@@ -44,6 +44,7 @@ void Scheduler::check_sequence(const Sequence& seq) const {
     require(seq.len() <= seq.max_len(), "sequence ", seq.id(), " has ", seq.len(), " tokens, more than ",
             seq.max_len());
     if (waits) {
+        require(seq.drafts().size() == 0, "sequence ", seq.id(), " waits with drafts");
         require(num_blocks == 0 && seq.num_computed() == 0, "sequence ", seq.id(), " waits with ", num_blocks,
                 " blocks and ", seq.num_computed(), " computed tokens");
         return;
@@ -56,8 +57,12 @@ void Scheduler::check_sequence(const Sequence& seq) const {
     } else {
         require(seq.num_uncomputed() == 1, "decoding sequence ", seq.id(), " has ", seq.num_uncomputed(),
                 " tokens not computed");
-        require(num_blocks == num_needed || num_blocks == kv_.blocks_for(seq.num_computed()), "decoding sequence ",
+        const bool is_planned = seq.step_in_flight() != Sequence::kNoStep;
+        const int64_t num_most = kv_.blocks_for(seq.len() + (is_planned ? config_.num_drafts : 0));
+        require(num_blocks >= kv_.blocks_for(seq.num_computed()) && num_blocks <= num_most, "decoding sequence ",
                 seq.id(), " holds ", num_blocks, " blocks for ", seq.len(), " tokens");
+        require(seq.drafts().size() <= config_.num_drafts, "sequence ", seq.id(), " has ", seq.drafts().size(),
+                " drafts");
     }
 }
 
@@ -81,7 +86,8 @@ void Scheduler::check_forks() const {
         const Sequence* seq = find(seq_id);
         require(seq != nullptr && seq->cache().state_slot == copy.dst_slot, "the copy to slot ", copy.dst_slot,
                 " is not for sequence ", seq_id);
-        require(!copy.has_block() || seq->cache().block_ids.back() == copy.dst_block, "the copy to block ",
+        const auto cut_block = static_cast<size_t>(seq->prompt_len() / config_.block_size);
+        require(!copy.has_block() || seq->cache().block_ids.at(cut_block) == copy.dst_block, "the copy to block ",
                 copy.dst_block, " is not for sequence ", seq_id);
     }
 }

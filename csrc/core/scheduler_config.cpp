@@ -22,7 +22,7 @@ void SchedulerConfig::validate() const {
     require_between("block_size", block_size, 1, kMax);
     require_between("num_state_slots", num_state_slots, 1, kMax);
     require_between("max_num_seqs", max_num_seqs, 1, kMax);
-    require_between("num_drafts", num_drafts, 0, 0);
+    require_between("num_drafts", num_drafts, 0, 64);
     require_between("max_num_batched_tokens", max_num_batched_tokens, 1 + num_drafts, kMax);
     require_between("max_prefill_chunk", max_prefill_chunk, 1, kMax);
     require_between("max_model_len", max_model_len, 1, kMax);

@@ -15,11 +15,12 @@ struct SchedulerConfig {
     int64_t max_model_len = 0;           // tokens of a sequence, prompt included
     int64_t num_lookback = 0;            // token ids wanted before a sequence's first row
     bool enable_chunked_prefill = true;  // false: a prompt is never cut
-    int64_t num_drafts = 0;              // draft tokens per decode row; only 0 so far
+    int64_t num_drafts = 0;              // most draft tokens of a sequence in a decode step
+    bool varlen = false;                 // how many of them are verified follows from cost curves, once there are some
 
     int64_t capacity_tokens() const { return num_blocks * block_size; }
-    // Most sequences in a decode step.
-    int64_t max_decode_seqs() const { return max_num_batched_tokens / (1 + num_drafts); }
+    // Most sequences in a decode step: drafts are given up before a sequence is left out.
+    int64_t max_decode_seqs() const { return max_num_batched_tokens; }
 
     // Throws std::invalid_argument that names the first wrong field, its value and what is expected.
     void validate() const;

@@ -17,13 +17,17 @@ StepPlan Scheduler::schedule() {
     plan.kind = decide_step_kind(vote());
     plan.num_lookback = static_cast<int32_t>(config_.num_lookback);
     in_flight_ = StepInFlight{plan.step_id, {}};
-    if (plan.kind == StepKind::kPrefill) plan_prefill(plan);
+    if (plan.kind == StepKind::kPrefill) {
+        plan_prefill(plan);
+        plan.make_drafts = draft_planner_.drafts_after_prefill(num_decoding_after());
+    }
     if (plan.kind == StepKind::kDecode) plan_decode(plan);
     if (plan.seq_ids.empty() && !sequences_.empty()) {
         throw std::logic_error(
             message(sequences_.size(), " sequences are unfinished, but none can be scheduled: ", waiting_.size(),
                     " wait, ", running_.size(), " run, ", kv_.num_free_blocks(), " blocks are free"));
     }
+    plan.make_drafts = plan.make_drafts && can_use_drafts();
     for (const PendingCopy& pending : pending_copies_) plan.append_copy(pending.copy);
     count_step(plan);
     return plan;
@@ -93,7 +97,7 @@ void Scheduler::plan_decode(StepPlan& plan) {
     }
     for (Sequence* seq : chosen) seq->take_turn(next_turn_++);
     std::sort(chosen.begin(), chosen.end(), [](auto* a, auto* b) { return a->admission() < b->admission(); });
-    for (Sequence* seq : chosen) begin(plan, *seq, seq->num_uncomputed());
+    add_drafts(chosen, plan);
 }
 
 // Oldest admission first; when not all fit into a step, those whose turn was longest ago come first.
@@ -141,10 +145,11 @@ void Scheduler::preempt(Sequence& seq, StepPlan& plan) {
     ++stats_.num_preemptions;
 }
 
-void Scheduler::begin(StepPlan& plan, Sequence& seq, int64_t num_rows) {
-    plan.append(seq, num_rows);
+void Scheduler::begin(StepPlan& plan, Sequence& seq, int64_t num_rows, int64_t num_drafts) {
+    plan.append(seq, num_rows, num_drafts);
     const bool samples = seq.samples_after(num_rows);
-    in_flight_->rows.push_back({seq.id(), num_rows, samples, samples ? seq.fork_ids() : std::vector<int64_t>{}});
+    in_flight_->rows.push_back(
+        {seq.id(), num_rows, num_drafts, samples, samples ? seq.fork_ids() : std::vector<int64_t>{}});
     if (plan.kind == StepKind::kPrefill) stats_.num_recomputed_tokens += seq.num_recomputed(num_rows);
     seq.begin_step(plan.step_id);
 }

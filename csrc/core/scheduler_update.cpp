@@ -7,10 +7,12 @@
 
 namespace deepinfer {
 
-StepUpdate Scheduler::update(int64_t step_id, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens) {
+StepUpdate Scheduler::update(int64_t step_id, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens,
+                             const NewDrafts& drafts) {
     const std::lock_guard lock(mutex_);
     require_in_flight(step_id);
     require_valid(tokens, cu_tokens);
+    require_valid(drafts);
     for (const PendingCopy& pending : pending_copies_) kv_.end_copy(pending.copy);
     pending_copies_.clear();
     StepUpdate update;
@@ -19,6 +21,7 @@ StepUpdate Scheduler::update(int64_t step_id, std::span<const int32_t> tokens, s
         const auto begin = static_cast<size_t>(cu_tokens[i]);
         commit(rows[i], tokens.subspan(begin, static_cast<size_t>(cu_tokens[i + 1]) - begin), update);
     }
+    give_drafts(drafts);
     in_flight_.reset();
     retire_finished(update);
     return update;
@@ -28,7 +31,10 @@ void Scheduler::discard(int64_t step_id) {
     const std::lock_guard lock(mutex_);
     require_in_flight(step_id);
     for (const PlannedRow& row : in_flight_->rows) {
-        if (Sequence* seq = find_in_flight(row)) seq->cancel_step();
+        Sequence* seq = find_in_flight(row);
+        if (seq == nullptr) continue;
+        seq->cancel_step();
+        kv_.shrink(seq->cache(), seq->len());
     }
     in_flight_.reset();
 }
@@ -62,12 +68,13 @@ void Scheduler::require_valid(std::span<const int32_t> tokens, std::span<const i
     for (size_t i = 0; i < rows.size(); ++i) {
         const Sequence* seq = find_in_flight(rows[i]);
         if (seq == nullptr) continue;
-        // With drafts this will be 1..num_rows: the accepted drafts and one token more.
-        const int64_t num_expected = rows[i].num_expected();
+        const int64_t least = rows[i].num_samplers();
+        const int64_t most = rows[i].max_expected();
         const int64_t num_given = cu_tokens[i + 1] - cu_tokens[i];
-        if (num_given != num_expected) {
+        if (num_given < least || num_given > most) {
+            const std::string expected = least == most ? message(least) : message(least, " to ", most);
             throw std::invalid_argument(
-                message("sequence ", rows[i].seq_id, " got ", num_given, " tokens; this step gives it ", num_expected));
+                message("sequence ", rows[i].seq_id, " got ", num_given, " tokens; this step gives it ", expected));
         }
     }
     const auto negative = std::find_if(tokens.begin(), tokens.end(), [](int32_t id) { return id < 0; });
@@ -80,7 +87,9 @@ void Scheduler::require_valid(std::span<const int32_t> tokens, std::span<const i
 void Scheduler::commit(const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update) {
     Sequence* seq = find_in_flight(row);
     if (seq == nullptr) return;
-    if (row.samples) {
+    if (row.samples && seq->status() == SequenceStatus::kDecoding) {
+        commit_decode(*seq, row, tokens, update);
+    } else if (row.samples) {
         const size_t num_own = tokens.size() - row.fork_ids.size();
         report(*seq, tokens.first(num_own), update);
         make_forks(*seq, row.fork_ids, tokens.subspan(num_own), update);
@@ -91,14 +100,15 @@ void Scheduler::commit(const PlannedRow& row, std::span<const int32_t> tokens, S
     }
 }
 
-// Gives a sequence its new tokens.
-void Scheduler::report(Sequence& seq, std::span<const int32_t> tokens, StepUpdate& update) {
+// Gives a sequence its new tokens; returns how many it took.
+int64_t Scheduler::report(Sequence& seq, std::span<const int32_t> tokens, StepUpdate& update) {
     FinishReason reason;
     const int64_t num_taken = seq.commit_tokens(tokens, reason);
     update.append(seq.id(), tokens.first(static_cast<size_t>(num_taken)), reason);
     stats_.num_generated_tokens += num_taken;
     stats_.num_finished_stop += reason == FinishReason::kStop;
     stats_.num_finished_length += reason == FinishReason::kLength;
+    return num_taken;
 }
 
 // Each fork gets its first token and then a place, if it goes on and there is one. The parent may have ended already;

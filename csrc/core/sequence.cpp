@@ -40,6 +40,7 @@ FinishReason Sequence::commit_rows(int64_t num_rows) {
 
 int64_t Sequence::commit_tokens(std::span<const int32_t> tokens, FinishReason& reason) {
     step_in_flight_ = kNoStep;
+    drafts_.advance();
     reason = FinishReason::kRunning;
     int64_t num_taken = 0;
     while (reason == FinishReason::kRunning && num_taken < static_cast<int64_t>(tokens.size())) {
@@ -55,6 +56,7 @@ int64_t Sequence::commit_tokens(std::span<const int32_t> tokens, FinishReason& r
 void Sequence::preempt() {
     status_ = SequenceStatus::kWaiting;
     num_computed_ = 0;
+    drafts_ = {};
 }
 
 }  // namespace deepinfer

@@ -1,11 +1,13 @@
 // One sequence of tokens on its way through the scheduler.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "core/sequence_cache.hpp"
+#include "core/sequence_drafts.hpp"
 #include "core/sequence_spec.hpp"
 #include "core/stop_rules.hpp"
 
@@ -41,6 +43,12 @@ class Sequence {
     int64_t last_turn() const { return last_turn_; }
     const SequenceCache& cache() const { return cache_; }
     SequenceCache& cache() { return cache_; }
+    const SequenceDrafts& drafts() const { return drafts_; }
+    SequenceDrafts& drafts() { return drafts_; }
+    // How many of num_drafts drafts a decode step could use: one token more than accepted drafts comes out of it.
+    int64_t num_usable_drafts(int64_t num_drafts) const {
+        return std::clamp<int64_t>(max_len() - len() - 1, 0, num_drafts);
+    }
     // Forks to come: made with the first generated token.
     const std::vector<int64_t>& fork_ids() const { return fork_ids_; }
     int64_t num_forks() const { return static_cast<int64_t>(fork_ids_.size()); }
@@ -60,8 +68,9 @@ class Sequence {
     // Ends a step that gave no token: num_rows tokens are in the caches now. kLength when nothing is to follow.
     FinishReason commit_rows(int64_t num_rows);
     // Ends a step that gave tokens; takes them one by one until a rule ends the sequence. Returns how many were taken.
+    // The drafts are used up.
     int64_t commit_tokens(std::span<const int32_t> tokens, FinishReason& reason);
-    // Back to waiting, everything to be computed again. The caller has released the cache.
+    // Back to waiting, everything to be computed again, without drafts. The caller has released the cache.
     void preempt();
 
   private:
@@ -70,6 +79,7 @@ class Sequence {
     std::vector<int32_t> token_ids_;
     StopRules rules_;
     SequenceCache cache_;
+    SequenceDrafts drafts_;
     std::vector<int64_t> fork_ids_;
     SequenceStatus status_ = SequenceStatus::kWaiting;
     int64_t num_computed_ = 0;

@@ -4,7 +4,7 @@
 
 namespace deepinfer {
 
-void StepPlan::append(const Sequence& seq, int64_t num_rows) {
+void StepPlan::append(const Sequence& seq, int64_t num_rows, int64_t num_verified) {
     const auto tokens = seq.token_ids();
     const int64_t start = seq.num_computed();
     const SequenceCache& cache = seq.cache();
@@ -15,6 +15,7 @@ void StepPlan::append(const Sequence& seq, int64_t num_rows) {
     state_slots.push_back(cache.state_slot);
     samples.push_back(seq.samples_after(num_rows) ? 1 : 0);
     output_indices.push_back(static_cast<int32_t>(seq.num_generated()));
+    num_drafts.push_back(static_cast<int32_t>(num_verified));
 
     if (seq.samples_after(num_rows)) {
         fork_seq_ids.insert(fork_seq_ids.end(), seq.fork_ids().begin(), seq.fork_ids().end());
@@ -25,9 +26,11 @@ void StepPlan::append(const Sequence& seq, int64_t num_rows) {
     cu_blocks.push_back(static_cast<int32_t>(block_ids.size()));
 
     const auto rows = tokens.subspan(static_cast<size_t>(start), static_cast<size_t>(num_rows));
+    const auto drafts = seq.drafts().ids().first(static_cast<size_t>(num_verified));
     token_ids.insert(token_ids.end(), rows.begin(), rows.end());
+    token_ids.insert(token_ids.end(), drafts.begin(), drafts.end());
     positions.resize(token_ids.size());
-    std::iota(positions.end() - num_rows, positions.end(), static_cast<int32_t>(start));
+    std::iota(positions.end() - num_rows - num_verified, positions.end(), static_cast<int32_t>(start));
     cu_seqlens_q.push_back(static_cast<int32_t>(token_ids.size()));
 
     for (int64_t position = start - 1; position >= start - num_lookback; --position) {

@@ -15,6 +15,7 @@ struct StepPlan {
     int64_t step_id = 0;
     StepKind kind = StepKind::kEmpty;
     int32_t num_lookback = 0;
+    bool make_drafts = false;  // the draft model is to run behind the step, for all sequences that get tokens
 
     std::vector<int64_t> seq_ids;            // [S]
     std::vector<int32_t> cu_seqlens_q{0};    // [S+1] prefix sums of the tokens per sequence
@@ -27,7 +28,8 @@ struct StepPlan {
     std::vector<int32_t> positions;          // [T]
     std::vector<int32_t> lookback_ids;       // [S, num_lookback] tokens before the first, nearest first; -1: none
     std::vector<uint8_t> samples;            // [S] 1 when the sequence's last row yields a token
-    std::vector<int32_t> output_indices;     // [S] index of that token among the generated ones
+    std::vector<int32_t> output_indices;     // [S] index among the generated ones of the first token to come
+    std::vector<int32_t> num_drafts;         // [S] drafts verified: the last so many rows of a decoding sequence
     std::vector<int64_t> fork_seq_ids;       // forks that the step makes, one table behind the other
     std::vector<int32_t> cu_forks{0};        // [S+1] prefix sums of the forks per sequence
     std::vector<int32_t> slot_copies;        // [n, 2] state slots to copy before all else: source, destination
@@ -37,8 +39,8 @@ struct StepPlan {
     int64_t num_seqs() const { return static_cast<int64_t>(seq_ids.size()); }
     int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
 
-    // Adds the next num_rows uncomputed tokens of a sequence.
-    void append(const Sequence& seq, int64_t num_rows);
+    // Adds the next num_rows uncomputed tokens of a sequence, and behind them the first of its drafts.
+    void append(const Sequence& seq, int64_t num_rows, int64_t num_verified = 0);
     void append_copy(const CacheCopy& copy);
 };
 

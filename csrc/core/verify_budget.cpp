@@ -17,7 +17,8 @@ struct Candidate {
 
 }  // namespace
 
-BudgetChoice choose_total_rows(std::span<const CumulativeRates> rates, const CostCurve& curve, const StepCosts& costs) {
+BudgetChoice choose_total_rows(std::span<const CumulativeRates> rates, const CostCurve& curve, const StepCosts& costs,
+                               int64_t max_rows) {
     const auto num_seqs = static_cast<int64_t>(rates.size());
     std::vector<float> sorted;
     for (const CumulativeRates& seq : rates) sorted.insert(sorted.end(), seq.begin(), seq.end());
@@ -28,6 +29,7 @@ BudgetChoice choose_total_rows(std::span<const CumulativeRates> rates, const Cos
     for (size_t extra = 0; extra <= sorted.size(); ++extra) {
         if (extra > 0) expected += static_cast<double>(sorted[extra - 1]);
         const int64_t num_rows = num_seqs + static_cast<int64_t>(extra);
+        if (num_rows > max_rows) break;
         if (curve.empty()) {
             best = {num_rows, expected, 0.0};
             continue;

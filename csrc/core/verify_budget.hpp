@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -27,8 +28,10 @@ struct BudgetChoice {
 // Level 1: the total. Rows are added in the order of the rates, best first, and the total with the highest expected
 // tokens per time wins, the smallest on ties. There is no early stop: the curve is a staircase, later points may be
 // better. `rates` must be older than the drafts to be judged: a total that depends on the confidence of those drafts
-// would bias what is accepted. Without a curve everything is verified.
-BudgetChoice choose_total_rows(std::span<const CumulativeRates> rates, const CostCurve& curve, const StepCosts& costs);
+// would bias what is accepted. Without a curve everything is verified. max_rows: most rows of the step, at least one
+// for each sequence.
+BudgetChoice choose_total_rows(std::span<const CumulativeRates> rates, const CostCurve& curve, const StepCosts& costs,
+                               int64_t max_rows = std::numeric_limits<int64_t>::max());
 
 // Level 2: the split. One row for each sequence, then one more for each of the best rates; ties go to the earlier
 // sequence, and within a sequence to the earlier draft, so that the drafts verified are always the first ones.

@@ -81,15 +81,39 @@ int64_t FakeWorker::parent_of(int64_t seq_id) const {
     return found == parents_.end() ? seq_id : found->second;
 }
 
-void FakeWorker::sample(const StepPlan& plan, int64_t index, const std::vector<int32_t>& text, Result& result) {
+void FakeWorker::sample(const StepPlan& plan, int64_t index, std::vector<int32_t> text, Result& result) {
     const int64_t seq_id = plan.seq_ids[index];
+    const std::vector<int32_t> drafts(text.end() - plan.num_drafts[index], text.end());
+    text.resize(text.size() - drafts.size());
     const auto num_generated = static_cast<int64_t>(text.size()) - plan.prompt_lens[index];
     require(plan.output_indices[index] == num_generated, "output index ", plan.output_indices[index]);
-    result.tokens.push_back(next_token(text, choice_of(seq_id)));
+    const std::vector<int32_t> base = text;
+    for (size_t k = 0; k <= drafts.size(); ++k) {
+        text.push_back(next_token(text, choice_of(seq_id)));
+        result.tokens.push_back(text.back());
+        if (k < drafts.size() && text.back() != drafts[k]) break;
+    }
+    draft(text, choice_of(seq_id), result);
     for (int32_t i = plan.cu_forks[index]; i < plan.cu_forks[index + 1]; ++i) {
         require(num_generated == 0, "sequence ", seq_id, " forks late");
         parents_[plan.fork_seq_ids[i]] = seq_id;
-        result.tokens.push_back(next_token(text, choice_of(plan.fork_seq_ids[i])));
+        const int64_t choice = choice_of(plan.fork_seq_ids[i]);
+        text = base;
+        text.push_back(next_token(base, choice));
+        result.tokens.push_back(text.back());
+        draft(text, choice, result);
+    }
+}
+
+// Guesses what comes next: a random number of drafts, each wrong one time in four.
+void FakeWorker::draft(std::vector<int32_t> text, int64_t choice, Result& result) {
+    if (config_.num_drafts == 0) return;
+    const int64_t num_made = static_cast<int64_t>(random_()) % (config_.num_drafts + 1);
+    for (int64_t k = 0; k < config_.num_drafts; ++k) {
+        text.push_back(next_token(text, choice));
+        if (random_() % 4 == 0) text.back() = static_cast<int32_t>(random_() % kVocabSize);
+        result.draft_ids.push_back(k < num_made ? text.back() : -1);
+        result.confidences.push_back(static_cast<float>(random_() % 1001) / 1000.0F);
     }
 }
 
@@ -98,15 +122,20 @@ void FakeWorker::write_rows(const StepPlan& plan, int64_t index) {
     const int32_t num_rows = plan.cu_seqlens_q[index + 1] - first;
     const bool whole = !config_.enable_chunked_prefill;
     require(num_rows >= 1, "sequence ", plan.seq_ids[index], " has no row");
-    require(plan.kind != StepKind::kDecode || num_rows == 1, num_rows, " rows in a decode step");
-    require(whole || num_rows <= config_.max_prefill_chunk, num_rows, " rows of one sequence");
+    require(plan.kind != StepKind::kDecode || num_rows == 1 + plan.num_drafts[index], num_rows, " rows to decode");
+    require(plan.kind == StepKind::kDecode || plan.num_drafts[index] == 0, "drafts in a prefill step");
+    require(plan.num_drafts[index] <= config_.num_drafts, plan.num_drafts[index], " drafts");
+    require(plan.kind == StepKind::kDecode || whole || num_rows <= config_.max_prefill_chunk, num_rows,
+            " rows of one sequence");
     State& state = states_.at(static_cast<size_t>(plan.state_slots[index]));
     if (plan.context_lens[index] == 0) state = {plan.seq_ids[index], 0};
     const int64_t seq_id = plan.seq_ids[index];
     const bool is_fresh = state.seq_id == parent_of(seq_id) && plan.context_lens[index] == plan.prompt_lens[index];
-    const bool is_repeat = plan.kind == StepKind::kDecode && state.num_tokens == plan.context_lens[index] + 1;
-    require((state.seq_id == seq_id || is_fresh) && (is_repeat || state.num_tokens == plan.context_lens[index]),
-            "slot ", plan.state_slots[index], " is not that of sequence ", seq_id);
+    // A repeated step, or rejected drafts.
+    const int64_t num_ahead = state.num_tokens - plan.context_lens[index];
+    const bool is_behind = plan.kind == StepKind::kDecode && num_ahead > 0 && num_ahead <= 1 + config_.num_drafts;
+    require((state.seq_id == seq_id || is_fresh) && (is_behind || num_ahead == 0), "slot ", plan.state_slots[index],
+            " is not that of sequence ", seq_id);
     state = {seq_id, plan.context_lens[index] + num_rows};
     for (int32_t row = first; row < first + num_rows; ++row) {
         const int32_t position = plan.positions[row];

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <random>
 #include <vector>
 
+#include "core/new_drafts.hpp"
 #include "core/scheduler_config.hpp"
 #include "core/sequence_spec.hpp"
 #include "core/step_plan.hpp"
@@ -38,6 +40,12 @@ class FakeWorker {
     struct Result {
         std::vector<int32_t> tokens;
         std::vector<int32_t> cu_tokens{0};
+        std::vector<int32_t> draft_ids;  // [samplers, num_drafts], partly right, -1 behind those there are
+        std::vector<float> confidences;
+
+        NewDrafts drafts(const StepPlan& plan) const {
+            return plan.make_drafts ? NewDrafts{draft_ids, confidences} : NewDrafts{};
+        }
     };
 
     explicit FakeWorker(const SchedulerConfig& config);
@@ -49,7 +57,8 @@ class FakeWorker {
   private:
     void copy(const StepPlan& plan);
     int64_t parent_of(int64_t seq_id) const;
-    void sample(const StepPlan& plan, int64_t index, const std::vector<int32_t>& text, Result& result);
+    void sample(const StepPlan& plan, int64_t index, std::vector<int32_t> text, Result& result);
+    void draft(std::vector<int32_t> text, int64_t choice, Result& result);
     void write_rows(const StepPlan& plan, int64_t index);
     std::vector<int32_t> read_text(const StepPlan& plan, int64_t index) const;
 
@@ -66,6 +75,7 @@ class FakeWorker {
     std::vector<Entry> entries_;          // [num_blocks * block_size]
     std::vector<State> states_;           // [num_state_slots]
     std::map<int64_t, int64_t> parents_;  // of forks
+    std::mt19937 random_{7};
 };
 
 }  // namespace deepinfer::testing

@@ -58,8 +58,8 @@ TEST_CASE("scheduler config: a wrong field is named with its value") {
     config.num_blocks = 0;
     CHECK_THROWS_WITH_AS(Scheduler{config}, "num_blocks is 0; it must be 1..2147483647", std::invalid_argument);
     config = small_config();
-    config.num_drafts = 2;
-    CHECK_THROWS_WITH_AS(Scheduler{config}, "num_drafts is 2; it must be 0..0", std::invalid_argument);
+    config.num_drafts = 65;
+    CHECK_THROWS_WITH_AS(Scheduler{config}, "num_drafts is 65; it must be 0..64", std::invalid_argument);
 }
 
 TEST_CASE("scheduler: wrong sequences are refused with the figures") {

@@ -79,7 +79,7 @@ class Walk {
         REQUIRE((plan.kind == StepKind::kEmpty) == specs_.empty());
         const FakeWorker::Result result = worker_.execute(plan);
         if (with_drops && pick(0, 19) == 0) drop();
-        take(scheduler_.update(plan.step_id, result.tokens, result.cu_tokens));
+        take(scheduler_.update(plan.step_id, result.tokens, result.cu_tokens, result.drafts(plan)));
         scheduler_.check();
     }
 
@@ -91,6 +91,17 @@ class Walk {
         REQUIRE(specs_.empty());
         REQUIRE(scheduler_.num_free_blocks() == config_.num_blocks);
         REQUIRE(scheduler_.num_free_state_slots() == config_.num_state_slots);
+    }
+
+    // From memory-bound to compute-bound; now and then none.
+    void change_costs() {
+        if (pick(0, 4) == 0) return scheduler_.set_cost_curves({}, {});
+        const double per_row = static_cast<double>(pick(0, 100)) / 50.0;
+        std::vector<CostPoint> points;
+        for (int64_t rows = pick(1, 8); rows < 64; rows += pick(1, 8)) {
+            points.push_back({rows, 1.0 + per_row * static_cast<double>(rows)});
+        }
+        scheduler_.set_cost_curves(CostCurve(points), CostCurve({{8, 0.1 + per_row}}));
     }
 
     const Scheduler& scheduler() const { return scheduler_; }
@@ -143,15 +154,18 @@ SchedulerConfig random_config(std::mt19937& random) {
     const auto pick = [&](int64_t low, int64_t high) {
         return low + static_cast<int64_t>(random() % (high - low + 1));
     };
+    const int64_t num_drafts = pick(0, 1) * pick(1, 6);
     return {.num_blocks = pick(1, 24),
             .block_size = pick(1, 8),
             .num_state_slots = pick(1, 8),
             .max_num_seqs = pick(1, 8),
-            .max_num_batched_tokens = pick(1, 24),
+            .max_num_batched_tokens = num_drafts + pick(1, 24),
             .max_prefill_chunk = pick(1, 24),
             .max_model_len = pick(1, 50),
             .num_lookback = pick(0, 3),
-            .enable_chunked_prefill = pick(0, 3) > 0};
+            .enable_chunked_prefill = pick(0, 3) > 0,
+            .num_drafts = num_drafts,
+            .varlen = pick(0, 2) > 0};
 }
 
 }  // namespace
@@ -160,6 +174,8 @@ TEST_CASE("walk: random loads on random configurations give the texts made witho
     std::mt19937 random(1234);
     int64_t num_preemptions = 0;
     int64_t num_forked = 0;
+    int64_t num_accepted = 0;
+    int64_t num_verified = 0;
     int64_t num_finished = 0;
     for (uint32_t seed = 0; seed < 150; ++seed) {
         const SchedulerConfig config = random_config(random);
@@ -173,16 +189,22 @@ TEST_CASE("walk: random loads on random configurations give the texts made witho
                 walk.drop();
             else if (action == 3 && walk.pick(0, 3) == 0)
                 walk.fail_step();
+            else if (action == 4 && walk.pick(0, 9) == 0)
+                walk.change_costs();
             else
                 walk.step(true);
         }
         walk.run_to_the_end();
         num_preemptions += walk.scheduler().stats().num_preemptions;
         num_forked += walk.scheduler().stats().num_forked;
+        num_accepted += walk.scheduler().stats().num_drafts_accepted;
+        num_verified += walk.scheduler().stats().num_drafts_verified;
         num_finished += walk.num_finished();
     }
     CHECK(num_preemptions > 100);
     CHECK(num_forked > 300);
+    CHECK(num_accepted > 1000);
+    CHECK(num_verified > num_accepted);
     CHECK(num_finished > 1000);
 }
 

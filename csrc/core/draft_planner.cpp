@@ -1,0 +1,143 @@
+#include "core/draft_planner.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace deepinfer {
+
+namespace {
+
+// Sets of drafts that the estimate reaches back; few when they come from probes alone.
+constexpr double kWindow = 1024.0;
+constexpr double kProbeWindow = 128.0;
+// With so many sequences their old rates count as much as the mean of all. The spread of many old rates stands for that
+// of the newest; those of a few say little.
+constexpr double kHalfTrust = 16.0;
+// A probe's verification takes at most so many times a step without drafts.
+constexpr double kProbeCost = 2.0;
+
+}  // namespace
+
+DraftPlanner::DraftPlanner(const SchedulerConfig& config) : config_(config), estimate_(config.num_drafts) {}
+
+void DraftPlanner::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
+    step_curve_ = std::move(step_curve);
+    draft_curve_ = std::move(draft_curve);
+}
+
+DraftPlanner::Decision DraftPlanner::plan_decode(std::span<Sequence* const> seqs, std::span<const int64_t> caps,
+                                                 int64_t max_rows) {
+    const auto num_seqs = static_cast<int64_t>(seqs.size());
+    const int64_t most_rows = std::min(max_rows, std::reduce(caps.begin(), caps.end(), num_seqs));
+    if (config_.num_drafts == 0) return {false, false, std::vector<int64_t>(seqs.size(), 0)};
+    if (!is_scheduled()) return {true, false, split(seqs, caps, most_rows)};
+
+    estimate_rates(seqs);
+    BudgetChoice choice;
+    const DraftAction action = policy_.decide(values(rates_, max_rows, choice));
+    int64_t num_rows = num_seqs;
+    if (action.verifies && action.is_probe) {
+        num_rows = probe_rows(num_seqs, most_rows);
+    } else if (action.verifies) {
+        if (cut_rates(caps)) choice = choose_total_rows(rates_, step_curve_, costs_with_drafts(num_seqs), most_rows);
+        num_rows = choice.num_rows;
+    }
+    return {action.makes, action.is_probe, split(seqs, caps, num_rows)};
+}
+
+bool DraftPlanner::drafts_after_prefill(int64_t num_seqs) const {
+    if (config_.num_drafts == 0 || !is_scheduled()) return config_.num_drafts > 0;
+    CumulativeRates means;
+    for (int64_t k = 0; k < config_.num_drafts; ++k) means.push_back(estimate_.mean(k));
+    const std::vector<CumulativeRates> rates(static_cast<size_t>(num_seqs), means);
+    BudgetChoice choice;
+    return policy_.pays(values(rates, config_.max_num_batched_tokens, choice));
+}
+
+void DraftPlanner::observe(const SequenceDrafts& drafts, int64_t num_verified, int64_t num_accepted) {
+    estimate_.observe(drafts.rates(), num_verified, num_accepted, policy_.is_on() ? kWindow : kProbeWindow);
+}
+
+// The place of the live corrections: milliseconds per row of longer contexts, milliseconds of sampling.
+StepCosts DraftPlanner::costs_with_drafts(int64_t num_seqs) const {
+    return {.ms_per_row = 0.0, .fixed_ms = draft_curve_.ms(num_seqs)};
+}
+
+DraftValues DraftPlanner::values(std::span<const CumulativeRates> rates, int64_t max_rows, BudgetChoice& choice) const {
+    const auto num_seqs = static_cast<int64_t>(rates.size());
+    const StepCosts costs = costs_with_drafts(num_seqs);
+    choice = choose_total_rows(rates, step_curve_, costs, max_rows);
+    DraftValues values{.with_drafts = choice.tokens_per_ms,
+                       .without_drafts = static_cast<double>(num_seqs) / step_curve_.ms(num_seqs)};
+    const int64_t most_rows = std::min(max_rows, num_seqs * (1 + config_.num_drafts));
+    for (const CostPoint& point : step_curve_.points()) {
+        const int64_t num_rows = std::min(point.size, most_rows);
+        if (num_rows < num_seqs) continue;
+        values.at_best = std::max(values.at_best, static_cast<double>(num_rows) / (point.ms + costs.fixed_ms));
+        if (num_rows == most_rows) break;
+    }
+    return values;
+}
+
+int64_t DraftPlanner::probe_rows(int64_t num_seqs, int64_t max_rows) const {
+    const double most_ms = kProbeCost * step_curve_.ms(num_seqs);
+    int64_t num_rows = num_seqs + 1;
+    for (const CostPoint& point : step_curve_.points()) {
+        if (point.ms <= most_ms) num_rows = std::max(num_rows, point.size);
+    }
+    return std::min(num_rows, max_rows);
+}
+
+// Fills rates_ with what may be expected of num_drafts drafts of each sequence, or as many as it could use.
+void DraftPlanner::estimate_rates(std::span<Sequence* const> seqs) {
+    rates_.resize(seqs.size());
+    const auto num_seqs = static_cast<double>(seqs.size());
+    const auto trust = static_cast<float>(num_seqs / (num_seqs + kHalfTrust));
+    for (size_t i = 0; i < seqs.size(); ++i) {
+        const CumulativeRates& old_rates = seqs[i]->drafts().old_rates();
+        const auto num_drafts = static_cast<size_t>(seqs[i]->num_usable_drafts(config_.num_drafts));
+        rates_[i].resize(num_drafts);
+        float previous = 1.0F;
+        for (size_t k = 0; k < num_drafts; ++k) {
+            const auto position = static_cast<int64_t>(k);
+            float rate = estimate_.mean(position);
+            if (k < old_rates.size()) rate += trust * (estimate_.calibrated(old_rates[k], position) - rate);
+            rates_[i][k] = previous = std::min(previous, rate);
+        }
+    }
+}
+
+// Cuts rates_ to the drafts that are there; false: nothing to cut.
+bool DraftPlanner::cut_rates(std::span<const int64_t> caps) {
+    bool is_cut = false;
+    for (size_t i = 0; i < caps.size(); ++i) {
+        if (static_cast<int64_t>(rates_[i].size()) <= caps[i]) continue;
+        rates_[i].resize(static_cast<size_t>(caps[i]));
+        is_cut = true;
+    }
+    return is_cut;
+}
+
+// Level 2, by the newest rates.
+std::vector<int64_t> DraftPlanner::split(std::span<Sequence* const> seqs, std::span<const int64_t> caps,
+                                         int64_t num_rows) {
+    const auto num_seqs = static_cast<int64_t>(seqs.size());
+    if (num_rows == num_seqs) return std::vector<int64_t>(seqs.size(), 0);
+    if (num_rows == std::reduce(caps.begin(), caps.end(), num_seqs)) return {caps.begin(), caps.end()};
+    rates_.resize(seqs.size());
+    for (size_t i = 0; i < seqs.size(); ++i) {
+        const CumulativeRates& newest = seqs[i]->drafts().rates();
+        rates_[i].resize(static_cast<size_t>(caps[i]));
+        float previous = 1.0F;
+        for (size_t k = 0; k < rates_[i].size(); ++k) {
+            previous = std::min(previous, estimate_.calibrated(newest[k], static_cast<int64_t>(k)));
+            rates_[i][k] = previous;
+        }
+    }
+    std::vector<int64_t> rows = split_rows(rates_, num_rows);
+    for (int64_t& num : rows) --num;
+    return rows;
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,59 @@
+// How many drafts of which sequence the next step verifies, and whether new ones are made behind it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/acceptance_estimate.hpp"
+#include "core/cost_curve.hpp"
+#include "core/draft_policy.hpp"
+#include "core/scheduler_config.hpp"
+#include "core/sequence.hpp"
+#include "core/verify_budget.hpp"
+
+namespace deepinfer {
+
+// Without `varlen` or a cost curve every draft is verified and drafts are always made. With both, a policy decides
+// whether drafts pay, level 1 of the budget how many rows the step has, and level 2 whose they are. Nothing that
+// decides about a draft depends on the draft itself or on later ones, or on their confidences.
+class DraftPlanner {
+  public:
+    struct Decision {
+        bool makes_drafts = false;
+        bool is_probe = false;
+        std::vector<int64_t> num_drafts;  // to be verified, one number for each sequence
+    };
+
+    explicit DraftPlanner(const SchedulerConfig& config);
+
+    // step_curve: ms against rows of a target step; draft_curve: ms against sequences of a draft pass. Empty: not
+    // known.
+    void set_cost_curves(CostCurve step_curve, CostCurve draft_curve);
+
+    // Plans a decode step. caps: drafts of each sequence that could be verified, limits and memory considered, but no
+    // confidence. max_rows: rows of the step in all, at least one a sequence.
+    Decision plan_decode(std::span<Sequence* const> seqs, std::span<const int64_t> caps, int64_t max_rows);
+    // Whether drafts are made behind a prefill step, if so many sequences decode afterwards.
+    bool drafts_after_prefill(int64_t num_seqs) const;
+    // Learns from drafts whose step is over: num_verified of them were verified, num_accepted of those accepted.
+    void observe(const SequenceDrafts& drafts, int64_t num_verified, int64_t num_accepted);
+
+  private:
+    bool is_scheduled() const { return config_.varlen && !step_curve_.empty(); }
+    StepCosts costs_with_drafts(int64_t num_seqs) const;
+    DraftValues values(std::span<const CumulativeRates> rates, int64_t max_rows, BudgetChoice& choice) const;
+    int64_t probe_rows(int64_t num_seqs, int64_t max_rows) const;
+    void estimate_rates(std::span<Sequence* const> seqs);
+    bool cut_rates(std::span<const int64_t> caps);
+    std::vector<int64_t> split(std::span<Sequence* const> seqs, std::span<const int64_t> caps, int64_t num_rows);
+
+    const SchedulerConfig config_;
+    CostCurve step_curve_;
+    CostCurve draft_curve_;
+    DraftPolicy policy_;
+    AcceptanceEstimate estimate_;
+    std::vector<CumulativeRates> rates_;  // scratch, one for each sequence
+};
+
+}  // namespace deepinfer

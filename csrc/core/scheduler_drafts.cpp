@@ -1,0 +1,132 @@
+// The parts of Scheduler that deal in drafts.
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "core/message.hpp"
+#include "core/scheduler.hpp"
+
+namespace deepinfer {
+
+void Scheduler::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
+    const std::lock_guard lock(mutex_);
+    draft_planner_.set_cost_curves(std::move(step_curve), std::move(draft_curve));
+}
+
+// Begins the step of the chosen sequences, which have blocks for their tokens already.
+void Scheduler::add_drafts(const std::vector<Sequence*>& chosen, StepPlan& plan) {
+    const DraftPlanner::Decision decision =
+        draft_planner_.plan_decode(chosen, draft_caps(chosen), config_.max_num_batched_tokens);
+    for (size_t i = 0; i < chosen.size(); ++i) {
+        const int64_t num_drafts = decision.num_drafts[i];
+        if (num_drafts > 0 && !kv_.try_grow(chosen[i]->cache(), chosen[i]->len() + num_drafts)) {
+            throw std::logic_error(message("no blocks for ", num_drafts, " drafts of sequence ", chosen[i]->id()));
+        }
+        begin(plan, *chosen[i], chosen[i]->num_uncomputed(), num_drafts);
+    }
+    plan.make_drafts = decision.makes_drafts;
+    stats_.num_draft_probes += decision.is_probe && decision.makes_drafts;
+    stats_.num_undrafted_steps += config_.num_drafts > 0 && !decision.makes_drafts;
+}
+
+// How many drafts of each sequence could be verified. Memory goes to the oldest first, and before any confidence is
+// looked at: blocks that one draft's confidence leaves free must not decide about another.
+std::vector<int64_t> Scheduler::draft_caps(const std::vector<Sequence*>& chosen) const {
+    std::vector<int64_t> caps;
+    caps.reserve(chosen.size());
+    int64_t num_free = kv_.num_free_blocks();
+    for (const Sequence* seq : chosen) {
+        const auto num_held = static_cast<int64_t>(seq->cache().block_ids.size());
+        const int64_t num_fitting = (num_held + num_free) * config_.block_size - seq->len();
+        caps.push_back(std::min(seq->num_usable_drafts(seq->drafts().size()), num_fitting));
+        num_free -= std::max<int64_t>(kv_.blocks_for(seq->len() + caps.back()) - num_held, 0);
+    }
+    return caps;
+}
+
+// Whether a draft made behind the step in flight could be verified in the next one.
+bool Scheduler::can_use_drafts() const {
+    return std::any_of(in_flight_->rows.begin(), in_flight_->rows.end(), [this](const PlannedRow& row) {
+        const Sequence* seq = find(row.seq_id);
+        return row.samples && seq->num_usable_drafts(2) == 2;  // one of these is the token that this step gives
+    });
+}
+
+// Sequences that will be decoding when the prefill in flight is over.
+int64_t Scheduler::num_decoding_after() const {
+    int64_t num_seqs = std::count_if(running_.begin(), running_.end(),
+                                     [](const Sequence* seq) { return seq->status() == SequenceStatus::kDecoding; });
+    for (const PlannedRow& row : in_flight_->rows) num_seqs += row.num_samplers();
+    return std::clamp<int64_t>(num_seqs, 1, std::min(config_.max_num_seqs, config_.max_decode_seqs()));
+}
+
+void Scheduler::require_valid(const NewDrafts& drafts) const {
+    if (drafts.token_ids.empty() && drafts.confidences.empty()) return;
+    int64_t num_samplers = 0;
+    for (const PlannedRow& row : in_flight_->rows) num_samplers += row.num_samplers();
+    const auto num_entries = static_cast<size_t>(num_samplers * config_.num_drafts);
+    if (drafts.token_ids.size() != num_entries) {
+        throw std::invalid_argument(message("draft_ids has ", drafts.token_ids.size(), " entries; the step gives ",
+                                            num_samplers, " sequences tokens, with ", config_.num_drafts,
+                                            " drafts each that is ", num_entries));
+    }
+    if (!drafts.confidences.empty() && drafts.confidences.size() != num_entries) {
+        throw std::invalid_argument(
+            message("confidences has ", drafts.confidences.size(), " entries, draft_ids has ", num_entries));
+    }
+}
+
+// Sequences that have ended, wait again or are gone get none.
+void Scheduler::give_drafts(const NewDrafts& drafts) {
+    if (drafts.token_ids.empty()) return;
+    const auto num_drafts = static_cast<size_t>(config_.num_drafts);
+    size_t begin = 0;
+    const auto give = [&](int64_t seq_id) {
+        Sequence* seq = find(seq_id);
+        if (seq != nullptr && seq->status() == SequenceStatus::kDecoding) {
+            const bool is_rated = !drafts.confidences.empty();
+            seq->drafts().give(drafts.token_ids.subspan(begin, num_drafts),
+                               is_rated ? drafts.confidences.subspan(begin, num_drafts) : drafts.confidences);
+        }
+        begin += num_drafts;
+    };
+    for (const PlannedRow& row : in_flight_->rows) {
+        if (!row.samples) continue;
+        give(row.seq_id);
+        for (const int64_t fork_id : row.fork_ids) give(fork_id);
+    }
+}
+
+void Scheduler::commit_decode(Sequence& seq, const PlannedRow& row, std::span<const int32_t> tokens,
+                              StepUpdate& update) {
+    const int64_t num_accepted = static_cast<int64_t>(tokens.size()) - 1;
+    draft_planner_.observe(seq.drafts(), row.num_drafts, num_accepted);
+    const int64_t num_taken = report(seq, tokens, update);
+    if (row.num_drafts == 0) return;
+    kv_.shrink(seq.cache(), seq.num_computed());
+    seq.drafts().set_outcome({row.num_drafts, std::min(num_accepted, num_taken), num_taken});
+    count_verified(seq.drafts().outcome(), 1);
+}
+
+void Scheduler::count_verified(const VerifyOutcome& outcome, int64_t sign) {
+    stats_.num_verify_steps += sign;
+    stats_.num_verify_tokens += sign * outcome.num_tokens;
+    stats_.num_drafts_verified += sign * outcome.num_verified;
+    stats_.num_drafts_accepted += sign * outcome.num_accepted;
+    for (int64_t k = 0; k < outcome.num_verified; ++k) {
+        stats_.verified_at[static_cast<size_t>(k)] += sign;
+        if (k < outcome.num_accepted) stats_.accepted_at[static_cast<size_t>(k)] += sign;
+    }
+}
+
+// Takes the last num_dropped tokens of a sequence out of what its latest step counted.
+void Scheduler::cut_verified(const Sequence& seq, int64_t num_dropped) {
+    VerifyOutcome outcome = seq.drafts().outcome();
+    if (outcome.num_verified == 0 || num_dropped == 0) return;
+    count_verified(outcome, -1);
+    outcome.num_tokens -= std::min(num_dropped, outcome.num_tokens);
+    outcome.num_accepted = std::min(outcome.num_accepted, outcome.num_tokens);
+    count_verified(outcome, 1);
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,93 @@
+#include "draft_simulator.hpp"
+
+#include <algorithm>
+#include <ctime>
+
+namespace deepinfer::testing {
+
+namespace {
+
+SchedulerConfig config_of(const Workload& workload, DraftMode mode) {
+    const int64_t num_seqs = workload.num_seqs;
+    return {.num_blocks = num_seqs * 256,
+            .block_size = 128,
+            .num_state_slots = num_seqs,
+            .max_num_seqs = num_seqs,
+            .max_num_batched_tokens = num_seqs * (1 + workload.num_drafts),
+            .max_prefill_chunk = 16,
+            .max_model_len = 32768,
+            .num_drafts = mode == DraftMode::kOff ? 0 : workload.num_drafts,
+            .varlen = mode == DraftMode::kScheduled};
+}
+
+}  // namespace
+
+DraftSimulator::DraftSimulator(const Workload& workload, DraftMode mode)
+    : workload_(workload), mode_(mode), scheduler_(config_of(workload, mode)) {
+    scheduler_.set_cost_curves(workload.step_curve, workload.draft_curve);
+    std::normal_distribution<float> normal(0.0F, static_cast<float>(workload.spread));
+    for (int64_t seq_id = 0; seq_id < workload.num_seqs; ++seq_id) {
+        scheduler_.add({seq_id, {1}, 1 << 20, {}});
+        skills_.push_back(workload.num_seqs == 1 ? 0.0F : normal(random_));
+        confidences_.emplace_back();
+    }
+}
+
+void DraftSimulator::run(int64_t num_steps) {
+    tokens_ = ms_ = scheduler_us_ = 0.0;
+    num_steps_ = num_steps;
+    for (int64_t i = 0; i < num_steps; ++i) step();
+}
+
+void DraftSimulator::step() {
+    const std::clock_t started = std::clock();
+    const StepPlan plan = scheduler_.schedule();
+    const std::clock_t planned = std::clock();
+    if (plan.kind == StepKind::kDecode) {
+        ms_ += workload_.step_curve.ms(plan.num_tokens());
+        if (plan.make_drafts) ms_ += workload_.draft_curve.ms(plan.num_seqs());
+    }
+    tokens_given_.clear();
+    cu_tokens_.assign(1, 0);
+    draft_ids_.clear();
+    new_confidences_.clear();
+    for (int64_t i = 0; i < plan.num_seqs(); ++i) {
+        sample(plan, i);
+        if (plan.make_drafts) draft(plan.seq_ids[static_cast<size_t>(i)]);
+    }
+    const std::clock_t sampled = std::clock();
+    scheduler_.update(plan.step_id, tokens_given_, cu_tokens_, {draft_ids_, new_confidences_});
+    const std::clock_t spent = (planned - started) + (std::clock() - sampled);
+    scheduler_us_ += 1e6 * static_cast<double>(spent) / CLOCKS_PER_SEC;
+}
+
+void DraftSimulator::sample(const StepPlan& plan, int64_t index) {
+    const auto i = static_cast<size_t>(index);
+    const std::vector<float>& confidences = confidences_[static_cast<size_t>(plan.seq_ids[i])];
+    std::uniform_real_distribution<float> unit(0.0F, 1.0F);
+    int32_t num_tokens = 1;
+    double expected = 1.0;
+    double rate = 1.0;
+    for (int32_t k = 0; k < plan.num_drafts[i]; ++k) {
+        const double chance = workload_.honesty * static_cast<double>(confidences[static_cast<size_t>(k)]);
+        expected += rate *= chance;
+        if (num_tokens == k + 1 && static_cast<double>(unit(random_)) < chance) ++num_tokens;
+    }
+    if (plan.kind == StepKind::kDecode) tokens_ += expected;
+    tokens_given_.insert(tokens_given_.end(), static_cast<size_t>(num_tokens), 2);
+    cu_tokens_.push_back(static_cast<int32_t>(tokens_given_.size()));
+}
+
+void DraftSimulator::draft(int64_t seq_id) {
+    std::normal_distribution<float> noise(0.0F, static_cast<float>(workload_.spread));
+    std::vector<float>& confidences = confidences_[static_cast<size_t>(seq_id)];
+    confidences.clear();
+    const float mean = static_cast<float>(workload_.confidence) + skills_[static_cast<size_t>(seq_id)];
+    for (int64_t k = 0; k < workload_.num_drafts; ++k) {
+        confidences.push_back(std::clamp(mean + noise(random_), 0.0F, 1.0F));
+        draft_ids_.push_back(3);
+    }
+    new_confidences_.insert(new_confidences_.end(), confidences.begin(), confidences.end());
+}
+
+}  // namespace deepinfer::testing

@@ -1,0 +1,57 @@
+// Runs a scheduler with drafts against a modelled clock: nothing is computed, steps cost what a curve says.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "core/cost_curve.hpp"
+#include "core/scheduler.hpp"
+
+namespace deepinfer::testing {
+
+enum class DraftMode { kOff, kAll, kScheduled };
+
+struct Workload {
+    int64_t num_seqs = 1;
+    int64_t num_drafts = 5;
+    double confidence = 0.7;  // mean over sequences and steps
+    double spread = 0.2;      // between sequences, and again between steps of one
+    double honesty = 1.0;     // actual acceptance / confidence
+    CostCurve step_curve{};
+    CostCurve draft_curve{};
+};
+
+// Sequences run for ever; drafts are accepted at random with the probability that their confidence says.
+class DraftSimulator {
+  public:
+    DraftSimulator(const Workload& workload, DraftMode mode);
+
+    void run(int64_t num_steps);
+    void set_confidence(double mean) { workload_.confidence = mean; }
+    // Tokens expected per modelled millisecond in the decode steps of the latest run.
+    double tokens_per_ms() const { return tokens_ / ms_; }
+    // Processor time of schedule and update.
+    double scheduler_us_per_step() const { return scheduler_us_ / static_cast<double>(num_steps_); }
+    const Scheduler& scheduler() const { return scheduler_; }
+
+  private:
+    void step();
+    void sample(const StepPlan& plan, int64_t index);
+    void draft(int64_t seq_id);
+
+    Workload workload_;
+    DraftMode mode_;
+    Scheduler scheduler_;
+    std::mt19937 random_{3};
+    std::vector<float> skills_;                    // of sequences
+    std::vector<std::vector<float>> confidences_;  // newest of each sequence
+    std::vector<int32_t> tokens_given_, cu_tokens_, draft_ids_;
+    std::vector<float> new_confidences_;
+    double tokens_ = 0.0;
+    double ms_ = 0.0;
+    double scheduler_us_ = 0.0;
+    int64_t num_steps_ = 0;
+};
+
+}  // namespace deepinfer::testing

@@ -1,0 +1,104 @@
+// Modelled throughput of scheduled drafts against drafts off and all drafts verified.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "draft_simulator.hpp"
+
+using namespace deepinfer;
+using deepinfer::testing::DraftMode;
+using deepinfer::testing::DraftSimulator;
+using deepinfer::testing::Workload;
+
+namespace {
+
+// Sizes 1, 2, 4, 8, 16, ... 1536 as graphs have them. A step of n rows takes base + slope * n, or the roof if longer.
+CostCurve curve_of(double base, double slope, double roof_slope) {
+    std::vector<CostPoint> points;
+    for (int64_t size = 1; size <= 1536; size += size < 8 ? size : 8) {
+        const auto rows = static_cast<double>(size);
+        points.push_back({size, std::max(base + slope * rows, roof_slope * rows)});
+    }
+    return CostCurve(points);
+}
+
+const std::vector<CostCurve> kCurves = {
+    curve_of(10, 0, 0),        // memory-bound
+    curve_of(10, 0.005, 0),    // nearly so
+    curve_of(10, 0.05, 0),     // in between
+    curve_of(10, 0, 0.0625),   // a knee at 160 rows
+    curve_of(10, 0, 1),        // a knee at 10 rows
+    curve_of(1, 0.2, 0),       // a CPU
+    curve_of(0.001, 0.1, 0.1)  // compute-bound
+};
+
+double throughput(const Workload& workload, DraftMode mode) {
+    DraftSimulator simulator(workload, mode);
+    simulator.run(500 + 4000 / workload.num_seqs);
+    if (mode == DraftMode::kScheduled) {
+        const SchedulerStats stats = simulator.scheduler().stats();
+        CHECK(stats.num_draft_probes * DraftPolicy::kProbeInterval <= stats.num_decode_steps);
+    }
+    return simulator.tokens_per_ms();
+}
+
+}  // namespace
+
+TEST_CASE("drafts: scheduled ones give at least 98% of the better of off and all, on every curve and batch") {
+    double worst = 1e9;
+    double sum = 0.0;
+    int count = 0;
+    for (size_t curve = 0; curve < kCurves.size(); ++curve) {
+        for (const int64_t num_seqs : {1, 2, 4, 16, 64, 256}) {
+            for (const double confidence : {0.2, 0.5, 0.7, 0.9}) {
+                const double draft_part = count % 2 == 0 ? 0.05 : 0.25;
+                Workload workload{.num_seqs = num_seqs,
+                                  .confidence = confidence,
+                                  .honesty = count % 3 == 0 ? 0.7 : 1.0,
+                                  .step_curve = kCurves[curve]};
+                workload.draft_curve = CostCurve({{num_seqs, draft_part * kCurves[curve].ms(num_seqs)}});
+                const double off = throughput(workload, DraftMode::kOff);
+                const double all = throughput(workload, DraftMode::kAll);
+                const double scheduled = throughput(workload, DraftMode::kScheduled);
+                CAPTURE(curve);
+                CAPTURE(num_seqs);
+                CAPTURE(confidence);
+                CAPTURE(off);
+                CAPTURE(all);
+                CHECK(scheduled >= 0.98 * std::max(off, all));
+                worst = std::min(worst, scheduled / std::max(off, all));
+                sum += scheduled / std::max(off, all);
+                ++count;
+            }
+        }
+    }
+    MESSAGE("scheduled / better of off and all: worst " << worst << ", mean " << sum / count);
+    CHECK(sum / count > 1.02);
+}
+
+TEST_CASE("drafts: they come back when they begin to pay") {
+    for (const int64_t num_seqs : {4, 64}) {
+        Workload workload{.num_seqs = num_seqs, .confidence = 0.05, .spread = 0.1, .step_curve = kCurves[4]};
+        workload.draft_curve = CostCurve({{num_seqs, 1.0}});
+        if (num_seqs == 64) workload.step_curve = kCurves[2];
+        DraftSimulator simulator(workload, DraftMode::kScheduled);
+        simulator.run(1000);
+        const int64_t num_undrafted = simulator.scheduler().stats().num_undrafted_steps;
+        CHECK(num_undrafted > 800);
+        simulator.set_confidence(0.95);
+        simulator.run(4000);
+        CHECK(simulator.scheduler().stats().num_undrafted_steps - num_undrafted < 2500);
+        simulator.run(500);
+        CHECK(simulator.tokens_per_ms() > 1.5 * static_cast<double>(num_seqs) / workload.step_curve.ms(num_seqs));
+    }
+}
+
+TEST_CASE("drafts: scheduling costs little at 256 sequences with 5 drafts each") {
+    Workload workload{.num_seqs = 256, .step_curve = kCurves[2], .draft_curve = CostCurve({{256, 0.5}})};
+    DraftSimulator simulator(workload, DraftMode::kScheduled);
+    simulator.run(1000);
+    MESSAGE("schedule and update with 256 sequences and 5 drafts: " << simulator.scheduler_us_per_step() << " us");
+    CHECK(simulator.scheduler_us_per_step() < 1500);  // 10 times what it should be: no test of the machine
+}
