@@ -15,7 +15,7 @@ use_environment() {
   if [ -z "${VIRTUAL_ENV:-}" ]; then
     if [ ! -x .venv/bin/python ]; then
       local base=${PYTHON:-python3}
-      command -v "$base" >/dev/null || die "no $base found; install Python 3.11 or 3.12, or set PYTHON"
+      command -v "$base" >/dev/null || die "no $base found; install Python 3.11 or newer, or set PYTHON"
       "$base" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2])' ||
         die "$("$base" --version) is too old; DeepInfer needs Python 3.11 or newer (set PYTHON to one)"
       say "making the virtual environment .venv with $("$base" --version)"

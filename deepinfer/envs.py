@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,7 @@ class EnvUse(StrEnum):
     SETTING = "setting"  # where and how loud: never changes a result
     IGNORED = "ignored"  # accepted with a warning, without effect
     REFUSED = "refused"  # an error, unless it holds its neutral value
+    CHECKED = "checked"  # an error, unless it holds what the model says
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class EnvVariable:
         name: the variable.
         parse: text -> value; raises ValueError that says what is allowed.
         use: what becomes of it.
-        target: engine option or setting (FIELD, SETTING), else why it is ignored or refused.
+        target: engine option, setting or model field (FIELD, SETTING, CHECKED), else why it is ignored or refused.
         neutral: value with which a refused variable is accepted silently.
     """
 
@@ -89,6 +90,18 @@ class EnvReport:
             if finding.is_error:
                 raise ConfigError(f"{finding.name}={finding.text!r}: {finding.note}")
 
+    def check_model(self, fields: Mapping[str, Any]) -> None:
+        """Raise ConfigError for a variable that says something else than the model does.
+
+        `fields`: what the model says, by the target of the variable.
+        """
+        for finding in self.findings:
+            if finding.use is EnvUse.CHECKED and not finding.is_error and finding.value != fields[finding.note]:
+                raise ConfigError(
+                    f"{finding.name}={finding.text!r}: the checkpoint's {finding.note} is {fields[finding.note]} and "
+                    "decides; unset the variable"
+                )
+
 
 def parse_bool(text: str) -> bool:
     """``1/true/yes/on`` or ``0/false/no/off``, any case; raises ValueError otherwise."""
@@ -131,9 +144,12 @@ def parse_number(text: str) -> float:
 
 def parse_positive_number(text: str) -> float:
     """A finite decimal number > 0."""
-    value = parse_number(text)
+    try:
+        value = parse_number(text)
+    except ValueError:
+        value = 0.0
     if value == 0:
-        raise ValueError("expected a number > 0")
+        raise ValueError("expected a finite number > 0")
     return value
 
 
@@ -179,7 +195,7 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("YOCO_PREFILL_KEEP_TOKENS", _count, EnvUse.FIELD, "yoco"),
     _row("XGRAMMAR_TIMEOUT", parse_positive_number, EnvUse.FIELD, "grammar_timeout"),
     _row("XGRAMMAR_CACHE_LIMIT_BYTES", _any_integer, EnvUse.FIELD, "grammar_cache_bytes"),
-    _row("XGRAMMAR_DISABLE_CACHE", parse_bool, EnvUse.FIELD, "grammar_cache"),
+    _row("XGRAMMAR_DISABLE_CACHE", parse_bool, EnvUse.FIELD, "grammar_disable_cache"),
     _row("XGRAMMAR_DEBUG", parse_bool, EnvUse.FIELD, "grammar_debug"),
     _row("SO_BUILDER_CPUS", _positive, EnvUse.FIELD, "grammar_threads"),
     _row("CPP_LOG_LEVEL", parse_choice("off", "error", "warn", "info"), EnvUse.SETTING, "log_level"),
@@ -203,7 +219,7 @@ VARIABLES: tuple[EnvVariable, ...] = (
     ),
     _row("FORCE_IMBALANCE_RATIO", parse_number, EnvUse.REFUSED, "random routing changes results", 0.0),
     _row("FORCE_LOAD_BALANCE", parse_bool, EnvUse.REFUSED, "random routing changes results", False),
-    _row("ENGRAM_PAD_TOKEN", _count, EnvUse.REFUSED, "the checkpoint's engram_pad_token_id decides; unset it", 2),
+    _row("ENGRAM_PAD_TOKEN", _count, EnvUse.CHECKED, "engram_pad_token_id"),
     *_ignored(parse_text, "no kernels are compiled at run time on this backend", "JIT_CACHE_DIR"),
     *_ignored(parse_bool, "there is no sync guard to turn off", "DISABLE_SYNC_GUARD"),
     *_ignored(_positive, "Python's own garbage collection is left alone", "GC_INTERVAL_STEP"),
@@ -259,6 +275,7 @@ def read_environment(environ: Mapping[str, str] | None = None) -> EnvReport:
         if name.startswith(PREFIX) and variables[name].strip()  # an empty text means: not set
     )
     values = {finding.name: finding.value for finding in findings if not finding.is_error}
+    findings = tuple(_judge_with(values, finding) for finding in findings)
     used = [finding for finding in findings if not finding.is_error]
     return EnvReport(
         fields=_engine_fields(values),
@@ -286,6 +303,14 @@ def _judge(name: str, text: str, row: EnvVariable | None, known: tuple[str, ...]
     return EnvFinding(name, text, value, row.use, row.target)
 
 
+def _judge_with(values: Mapping[str, Any], finding: EnvFinding) -> EnvFinding:
+    """The finding in the light of the other variables: the tokens to keep mean nothing when nothing is cut."""
+    mode = PREFIX + "YOCO_PREFILL_TRUNCATION_MODE"
+    if finding.name != PREFIX + "YOCO_PREFILL_KEEP_TOKENS" or finding.is_error or values.get(mode, "off") != "off":
+        return finding
+    return replace(finding, use=EnvUse.IGNORED, note=f"ignored: no effect without {mode}=mask or compact")
+
+
 def _is_without_effect(finding: EnvFinding) -> bool:
     return finding.use is None or finding.use is EnvUse.IGNORED
 
@@ -296,8 +321,6 @@ def _engine_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     for row in VARIABLES:
         if row.use is EnvUse.FIELD and row.target not in ("speculative", "yoco") and row.name in values:
             fields[row.target] = values[row.name]
-    if "grammar_cache" in fields:  # the variable says the opposite
-        fields["grammar_cache"] = not fields["grammar_cache"]
     if values.get(PREFIX + "USE_NEXTN_DECODE") == 0:
         fields["speculative"] = "off"
     mode = values.get(PREFIX + "YOCO_PREFILL_TRUNCATION_MODE")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.numerics import Numerics
+from deepinfer.engine.call_params import params_per_prompt
 from deepinfer.engine.engine_options import engine_config
 from deepinfer.engine.progress import Progress
 from deepinfer.engine.prompt_encoder import split_prompts
@@ -20,6 +21,7 @@ from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.tap import Tap
 from deepinfer.envs import read_environment
 from deepinfer.errors import EngineClosedError, RequestError
+from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestDelta, RequestOutput
 from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.chat_messages import split_conversations
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 Params = SamplingParams | Mapping[str, Any] | Sequence[SamplingParams | Mapping[str, Any]] | None
 UseTqdm = bool | Callable[..., Any]
+
+logger = get_logger(__name__)
 
 
 class LLM:
@@ -98,7 +102,7 @@ class LLM:
         options = {name: value for name, value in locals().items() if name not in ("self", "others")}
         environment = read_environment()
         config = engine_config(options, others, environment)
-        self._runtime = EngineRuntime.build(config, environment.settings.get("logging_interval_step", 0))
+        self._runtime = EngineRuntime.build(config, environment)
         self._request_ids = RequestIds(self._runtime.loop.is_unfinished)
         self._chat_format: ChatFormat | None = None
         self._closed = False
@@ -118,7 +122,8 @@ class LLM:
         Args:
             prompts: a prompt or a list of prompts; a prompt is a text, a list of ids, {"prompt": text} or
                 {"prompt_token_ids": ids}. Texts get BOS unless they have it; ids are taken as they are.
-            sampling_params: one for all, or one per prompt; None: the checkpoint's defaults.
+            sampling_params: one for all, or one per prompt; None: the checkpoint's defaults. A wrong entry of a list
+                is its own request's error.
             prompt_token_ids: ids per prompt, as older scripts pass them.
             request_ids: own ids, unique among unfinished requests; None: running numbers.
             use_tqdm: progress bar on standard error, or a callable that makes one.
@@ -264,7 +269,8 @@ class LLM:
     def capture(self, *patterns: str) -> Generator[Tap, None, None]:
         """Record named tensors of the requests that run inside, e.g. ``capture("layers.*.ffn.experts")``.
 
-        Costs nothing when unused. Yields a `Tap`, which stays readable afterwards.
+        Costs nothing when unused. Yields a `Tap`, which stays readable afterwards. A pattern that matched nothing
+        gets a warning at the end.
         """
         self._require_open()
         if not patterns:
@@ -276,17 +282,22 @@ class LLM:
             yield tap
         finally:
             probe.detach(tap)
+        for pattern in tap.unmatched(patterns):
+            logger.warning("capture: nothing recorded matches %r; recorded: %s", pattern, ", ".join(tap.names()[:8]))
 
     @contextmanager
     def replace(self, point: str, function: Callable[..., Any]) -> Generator[None, None, None]:
-        """Inside, call ``function(original, *args)`` wherever the component `point` would be called."""
+        """Inside, call ``function(original, *args)`` wherever the component `point` would be called.
+
+        Inside another replacement of the same point the inner one counts. RequestError for a point the model lacks.
+        """
         self._require_open()
         probe = self._runtime.worker.probe
         probe.replace(point, function)
         try:
             yield
         finally:
-            probe.restore(point)
+            probe.restore(point, function)
 
     def close(self) -> None:
         """Give model and caches back; idempotent. Later use raises EngineClosedError."""
@@ -316,7 +327,7 @@ class LLM:
     ) -> tuple[RequestBatch, int]:
         """The prepared requests of a call, and their number."""
         self._require_open()
-        per_prompt = self._params(params, len(prompts))
+        per_prompt = params_per_prompt(params, len(prompts), self.default_params)
         ids = self._request_ids.take(len(prompts), request_ids)
         batch = self._new_batch(streaming=streaming)
         for request_id, prompt, item in zip(ids, prompts, per_prompt, strict=True):
@@ -333,27 +344,8 @@ class LLM:
         if self._chat_format is None:
             self._chat_format = ChatFormat(runtime.tokenizer, runtime.chat_defaults)
         conversations = split_conversations(messages)
-        per_conversation = self._params(params, len(conversations))
+        per_conversation = params_per_prompt(params, len(conversations), self.default_params)
         return ChatCall(self._chat_format, runtime.tokenizer, conversations, per_conversation, options)
-
-    def _params(self, params: Params, num_prompts: int) -> list[SamplingParams]:
-        if params is None:
-            return [self._runtime.default_params] * num_prompts
-        if isinstance(params, (SamplingParams, Mapping)):
-            return [_one_params(params)] * num_prompts
-        if len(params) != num_prompts:
-            message = f"{num_prompts} prompts but {len(params)} sampling_params: give one for all, or one per prompt"
-            raise RequestError(message, code="length_mismatch")
-        return [self._runtime.default_params if item is None else _one_params(item) for item in params]
-
-
-def _one_params(params: Any) -> SamplingParams:
-    if isinstance(params, Mapping):
-        return SamplingParams(**params)
-    if not isinstance(params, SamplingParams):
-        message = f"sampling_params holds a {type(params).__name__}; expected SamplingParams"
-        raise RequestError(message, code="invalid_sampling_params")
-    return params
 
 
 def _in_order(batch: RequestBatch, num_prompts: int, use_tqdm: UseTqdm) -> list[RequestOutput]:

@@ -1,15 +1,34 @@
-"""Loggers of the library: all below ``deepinfer``, no handlers of our own, so that the application decides."""
+"""Loggers of the library: all below ``deepinfer``; shown on standard error until the application takes over."""
 
 from __future__ import annotations
 
 import logging
+import sys
 
 _ROOT = "deepinfer"
+
+
+class _DefaultHandler(logging.Handler):
+    """Writes to standard error as long as the application has no handler of its own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.getLogger().handlers:
+            sys.stderr.write(f"{record.levelname} {record.name}: {record.getMessage()}\n")
 
 
 def get_logger(name: str) -> logging.Logger:
     """The logger of a module; pass ``__name__``."""
     return logging.getLogger(name if name.startswith(_ROOT) else f"{_ROOT}.{name}")
+
+
+def show_by_default() -> None:
+    """Show messages from INFO on, unless the application has set up logging or chosen a level; idempotent."""
+    logger = logging.getLogger(_ROOT)
+    if logger.handlers or logging.getLogger().handlers:
+        return
+    logger.addHandler(_DefaultHandler())
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
 
 
 def set_level(name: str) -> None:

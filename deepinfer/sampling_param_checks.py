@@ -149,7 +149,7 @@ CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "min_p": lambda name, value: _float(name, value, "in [0, 1]", lambda x: 0.0 <= x <= 1.0),
     "presence_penalty": _penalty,
     "frequency_penalty": _penalty,
-    "repetition_penalty": lambda name, value: _float(name, value, "in (0, 100]", lambda x: 0.0 < x <= 100.0),
+    "repetition_penalty": lambda name, value: _float(name, value, "in [0.01, 100]", lambda x: 0.01 <= x <= 100.0),
     "seed": _seed,
     "max_tokens": _max_tokens,
     "min_tokens": _count,

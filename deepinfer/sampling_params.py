@@ -40,7 +40,7 @@ class SamplingParams:
         min_p: [0, 1]; drops tokens less likely than this share of the best token's probability.
         presence_penalty: [-2, 2]; subtracted once from tokens that were generated.
         frequency_penalty: [-2, 2]; subtracted per occurrence among the generated tokens.
-        repetition_penalty: (0, 100]; divides positive and multiplies other logits of tokens in prompt or output.
+        repetition_penalty: [0.01, 100]; divides positive and multiplies other logits of tokens in prompt or output.
         seed: any integer (taken modulo 2^64); None: derived from the engine seed and the request's number.
         max_tokens: new tokens at most, 0 to 2^31-1; 0 scores only; None: until max_model_len.
         min_tokens: 0 to max_tokens; new tokens before any stop id may come or any stop string may end the request.

@@ -139,4 +139,4 @@ def test_case_30_import_takes_no_torch_and_starts_nothing() -> None:
 
 
 def test_use_is_a_plain_word() -> None:
-    assert {use.value for use in EnvUse} == {"field", "setting", "ignored", "refused"}
+    assert {use.value for use in EnvUse} == {"field", "setting", "ignored", "refused", "checked"}

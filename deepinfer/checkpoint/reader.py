@@ -6,8 +6,7 @@ import math
 import mmap
 import os
 import threading
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -77,13 +76,6 @@ class CheckpointReader:
         if entry.offset % dtype.itemsize:  # torch wants aligned elements; published files are aligned
             return self.tensor(name)
         return torch.frombuffer(buffer, dtype=dtype, count=count, offset=entry.offset).view(entry.shape)
-
-    def load_many(self, names: Iterable[str], num_threads: int | None = None) -> dict[str, torch.Tensor]:
-        """`tensor` of many names, read by a pool of threads (default: one per usable CPU, at most 8)."""
-        wanted = list(names)
-        workers = num_threads or min(8, len(os.sched_getaffinity(0)))
-        with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
-            return dict(zip(wanted, pool.map(self.tensor, wanted), strict=True))
 
     def close(self) -> None:
         """Closes the files; idempotent. Later reads raise CheckpointError."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepinfer.cli.exit_code import ExitCode
-from deepinfer.errors import ConfigError, DeepInferError, RequestError, UnsupportedFeatureError
+from deepinfer.cli.reported_errors import reported_errors
+from deepinfer.errors import RequestError
 
 if TYPE_CHECKING:
     from deepinfer.llm import LLM
@@ -39,13 +39,8 @@ def chat(
     }
     from deepinfer.llm import LLM  # here, so that --help loads no engine
 
-    try:
-        with LLM(**options) as llm:
-            _talk(llm, talk, llm.default_params.replace(**changes), {"thinking": thinking, "effort": effort})
-    except Exception as error:  # whatever it is, the exit code tells a wrong call from a failing engine
-        is_usage = isinstance(error, (RequestError, ConfigError, UnsupportedFeatureError))
-        typer.echo(f"error: {error}" if isinstance(error, DeepInferError) else f"error: {error!r}", err=True)
-        raise typer.Exit(ExitCode.USAGE if is_usage else ExitCode.ENGINE) from error
+    with reported_errors(), LLM(**options) as llm:
+        _talk(llm, talk, llm.default_params.replace(**changes), {"thinking": thinking, "effort": effort})
 
 
 def _talk(llm: LLM, talk: list[dict[str, Any]], params: SamplingParams, options: dict[str, Any]) -> None:

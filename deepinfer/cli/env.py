@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 import deepinfer
-from deepinfer.cli.exit_code import ExitCode
+from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.envs import EnvFinding, read_environment
-from deepinfer.errors import CheckpointError, DeepInferError
+from deepinfer.errors import CheckpointError
 
 
 def env(
@@ -21,11 +21,8 @@ def env(
 ) -> None:
     """Show versions, the chosen backend (and why not the others) and every DEEPINFER_ variable that is set."""
     variables = [_row(finding) for finding in read_environment().findings]
-    try:
+    with reported_errors():
         report = {**_versions(), **_backend(device), "environment": variables}
-    except DeepInferError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(ExitCode.USAGE) from error
     if json:
         typer.echo(json_format.dumps(report, indent=1))
         return

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepinfer.cli.exit_code import ExitCode
-from deepinfer.errors import ConfigError, DeepInferError, RequestError, UnsupportedFeatureError
+from deepinfer.cli.reported_errors import reported_errors
 
 if TYPE_CHECKING:
     from deepinfer.outputs import RequestOutput
-    from deepinfer.sampling_params import SamplingParams
 
 
 def generate(
@@ -54,17 +53,8 @@ def generate(
 def _run(prompts: list[str], sampling: dict[str, Any], options: dict[str, Any], progress: bool) -> list[RequestOutput]:
     from deepinfer.llm import LLM
 
-    try:
-        with LLM(**options) as llm:
-            return llm.generate(prompts, _changed(llm.default_params, sampling), use_tqdm=progress)
-    except Exception as error:  # whatever it is, the exit code tells a wrong call from a failing engine
-        is_usage = isinstance(error, (RequestError, ConfigError, UnsupportedFeatureError))
-        typer.echo(f"error: {error}" if isinstance(error, DeepInferError) else f"error: {error!r}", err=True)
-        raise typer.Exit(ExitCode.USAGE if is_usage else ExitCode.ENGINE) from error
-
-
-def _changed(defaults: SamplingParams, changes: dict[str, Any]) -> SamplingParams:
-    return defaults.replace(**changes)
+    with reported_errors(), LLM(**options) as llm:
+        return llm.generate(prompts, llm.default_params.replace(**sampling), use_tqdm=progress)
 
 
 def _readable(output: RequestOutput) -> str:

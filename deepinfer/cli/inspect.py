@@ -15,11 +15,11 @@ from rich.table import Table
 from deepinfer.checkpoint.checkpoint_report import CheckpointReport
 from deepinfer.checkpoint.inspect import inspect_checkpoint
 from deepinfer.checkpoint.memory_fit import MemoryFit
+from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.config.byte_size import format_byte_size, parse_byte_size
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.config.numerics import Numerics
 from deepinfer.core.cache_spec import CacheSpec
-from deepinfer.errors import DeepInferError
 from deepinfer.worker.kv_cache import cache_table
 
 _BLOCK_SIZE = 128  # any fitting size gives the same bytes per token
@@ -33,11 +33,8 @@ def inspect(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Count tensors, bytes, caches and active parameters; loads no weight."""
-    try:
+    with reported_errors():
         report = inspect_checkpoint(path, _cache_layout, _memory_bytes(memory))
-    except DeepInferError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from error
     if json:
         typer.echo(json_format.dumps(asdict(report), indent=1))
     else:

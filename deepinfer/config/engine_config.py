@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,15 @@ _CHOICES = {
     "load_format": ("auto", "dummy"),
     "generation_config": ("auto", "none"),
 }
-# Public options of later versions, with the values that mean "not used".
-_LATER = {
-    "speculative": (None, "off"),
-    "yoco": (None, "off"),
+# Public options of later versions, with the values that mean "not used"; a mapping may hold more, without effect then.
+_LATER: dict[str, tuple[Any, ...]] = {
+    "speculative": (None, "off", {"num_drafts": 0}),
+    "yoco": (None, "off", {"mode": "off"}),
     "data_parallel_size": (1,),
     "context_parallel_size": (1,),
     "expert_parallel_size": (1,),
 }
+_LATER_KEYS = {"speculative": ("num_drafts", "varlen", "temperatures"), "yoco": ("mode", "keep_tokens")}
 _GROUPS: dict[str, type[Any]] = {"cache": CacheConfig, "scheduler": SchedulerConfig, "grammar": GrammarConfig}
 _DEFAULT_TOKEN_BUDGET = {"cuda": 8192}
 _CPU_TOKEN_BUDGET = 2048
@@ -169,9 +171,20 @@ def _unknown_option(name: str, known: list[str]) -> str:
 
 def _refuse_later(name: str, value: Any) -> None:
     neutral = _LATER[name]
-    if type(value) is bool or value not in neutral:
+    if not any(_asks_for_nothing(name, value, item) for item in neutral):
         allowed = " or ".join(repr(item) for item in neutral)
         raise UnsupportedFeatureError(f"{name} = {value!r}: not in this version yet; leave it out or pass {allowed}")
+
+
+def _asks_for_nothing(name: str, value: Any, neutral: Any) -> bool:
+    if isinstance(value, Mapping) and isinstance(neutral, Mapping):
+        known = _LATER_KEYS[name]
+        return set(value) <= set(known) and all(_same(value.get(key), item) for key, item in neutral.items())
+    return _same(value, neutral)
+
+
+def _same(value: Any, neutral: Any) -> bool:
+    return type(value) is type(neutral) and bool(value == neutral)
 
 
 def _parse_numerics(value: Any) -> Numerics:

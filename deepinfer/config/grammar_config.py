@@ -15,14 +15,14 @@ class GrammarConfig:
     Attributes:
         grammar_timeout: seconds from a request's arrival until its grammar must be compiled, > 0.
         grammar_cache_bytes: compiled grammars kept, in bytes; <= 0: without limit.
-        grammar_cache: False: every grammar is compiled anew.
+        grammar_disable_cache: every grammar is compiled anew.
         grammar_threads: compile threads at most, >= 1. They start with the first structured request.
         grammar_debug: log every compilation.
     """
 
     grammar_timeout: float = 20.0
     grammar_cache_bytes: int = 10 * 2**30
-    grammar_cache: bool = True
+    grammar_disable_cache: bool = False
     grammar_threads: int = 4
     grammar_debug: bool = False
 
@@ -34,6 +34,6 @@ class GrammarConfig:
             raise field_error("grammar_cache_bytes", self.grammar_cache_bytes, "an integer (<= 0: without limit)")
         if type(self.grammar_threads) is not int or self.grammar_threads < 1:
             raise field_error("grammar_threads", self.grammar_threads, "an integer >= 1")
-        for name in ("grammar_cache", "grammar_debug"):
+        for name in ("grammar_disable_cache", "grammar_debug"):
             if type(getattr(self, name)) is not bool:
                 raise field_error(name, getattr(self, name), "True or False")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import torch
+
+from deepinfer.errors import RequestError
 
 
 class TensorSink(Protocol):
@@ -19,11 +22,15 @@ class Probe:
     """Handed down through a forward pass. Without patterns or replacements it does nothing.
 
     Names are the same in every backend: ``layers.3.ffn.experts``, ``final.hidden`` and so on (doc/research_hooks.md).
+
+    Args:
+        points: components of the model that may be replaced.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, points: Iterable[str] = ()) -> None:
+        self._points = tuple(points)
         self._sinks: list[tuple[tuple[str, ...], TensorSink]] = []
-        self._replacements: dict[str, Callable[..., Any]] = {}
+        self._replacements: dict[str, list[Callable[..., Any]]] = {}  # the newest last
 
     @property
     def active(self) -> bool:
@@ -45,14 +52,22 @@ class Probe:
                 sink.record(name, tensor, rows)
 
     def replace(self, point: str, function: Callable[..., Any]) -> None:
-        """Call ``function(original, *args)`` wherever the component `point` is called."""
-        self._replacements[point] = function
+        """Call ``function(original, *args)`` wherever the component `point` is called, until `restore`.
 
-    def restore(self, point: str) -> None:
-        """Undo `replace`."""
-        self._replacements.pop(point, None)
+        A newer replacement hides an older one. Raises RequestError (code "unknown_point") with the nearest name.
+        """
+        if point not in self._points:
+            near = difflib.get_close_matches(point, self._points, n=1, cutoff=0.0)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise RequestError(f"the model has no component {point!r} to replace{hint}", code="unknown_point")
+        self._replacements.setdefault(point, []).append(function)
+
+    def restore(self, point: str, function: Callable[..., Any]) -> None:
+        """Undo the newest `replace` with this function; an older replacement of the point is in force again."""
+        functions = self._replacements[point]
+        del functions[len(functions) - 1 - functions[::-1].index(function)]
 
     def call(self, point: str, component: Callable[..., Any], *args: Any) -> Any:
         """Run a component, or what replaced it."""
-        function = self._replacements.get(point)
-        return component(*args) if function is None else function(component, *args)
+        functions = self._replacements.get(point)
+        return functions[-1](component, *args) if functions else component(*args)

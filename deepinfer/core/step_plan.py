@@ -16,7 +16,6 @@ class StepPlan(Protocol):
         seq_ids: int64 [S].
         cu_seqlens_q: int32 [S+1] prefix sums of rows.
         context_lens: int32 [S] tokens in the caches before this step.
-        prompt_lens: int32 [S].
         state_slots: int32 [S].
         block_ids, cu_blocks: int32 block tables, flat, with prefix sums [S+1].
         token_ids, positions: int32 [T].
@@ -39,8 +38,6 @@ class StepPlan(Protocol):
     def cu_seqlens_q(self) -> np.ndarray: ...
     @property
     def context_lens(self) -> np.ndarray: ...
-    @property
-    def prompt_lens(self) -> np.ndarray: ...
     @property
     def state_slots(self) -> np.ndarray: ...
     @property

@@ -18,6 +18,7 @@ class SampledToken:
         top_ids: int32 [k] best ids, best first (k as requested; None when not requested).
         top_logprobs: float32 [k].
         grammar_complete: whether the output up to here is a whole value of the request's grammar; None without one.
+        stops: whether it ends a structured sequence as one of the request's own stop ids.
     """
 
     token_id: int
@@ -26,6 +27,7 @@ class SampledToken:
     top_ids: np.ndarray | None = None
     top_logprobs: np.ndarray | None = None
     grammar_complete: bool | None = None
+    stops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from deepinfer.engine.chat_answers import ChatAnswers
@@ -27,11 +28,11 @@ class ChatCall:
         chat_format: ChatFormat,
         tokenizer: Tokenizer,
         conversations: list[Any],
-        params: list[SamplingParams],
+        params: Sequence[SamplingParams | RequestError],
         options: ChatOptions,
     ) -> None:
         self.prompts: list[Any] = []
-        self.params: list[SamplingParams] = []
+        self.params: list[SamplingParams | RequestError] = []
         rendered: list[ChatPrompt | None] = []
         for conversation, item in zip(conversations, params, strict=True):
             try:
@@ -43,12 +44,13 @@ class ChatCall:
                 self.prompts.append(error)
                 rendered.append(None)
             self.params.append(item)
-        self.answers = ChatAnswers(tokenizer, rendered, [item.skip_special_tokens for item in self.params])
+        skips = [isinstance(item, RequestError) or item.skip_special_tokens for item in self.params]
+        self.answers = ChatAnswers(tokenizer, rendered, skips)
 
 
-def _constrained(params: SamplingParams, prompt: ChatPrompt) -> SamplingParams:
-    """The parameters with the prompt's grammar, if it has one."""
-    if prompt.structured_outputs is None:
+def _constrained(params: SamplingParams | RequestError, prompt: ChatPrompt) -> SamplingParams | RequestError:
+    """The parameters with the prompt's grammar, if it has one; what was wrong with them stays their error."""
+    if isinstance(params, RequestError) or prompt.structured_outputs is None:
         return params
     if params.structured_outputs is not None:
         message = "both response_format and structured_outputs are given: leave one of them out"

@@ -26,6 +26,7 @@ class ChoiceState:
         pieces: text so far; stays empty unless the text is needed while running (streaming, stop strings).
         detokenizer, stops: present when the text is needed while running.
         grammar_complete: whether the newest token left a whole value of the grammar; None without one.
+        hits_stop_id: whether the newest token ends a structured sequence as a stop id of the request.
         finish_reason, stop_reason, failure: how it ended; None while it runs.
         num_sent_tokens, num_sent_pieces: what deltas have given out already.
     """
@@ -37,6 +38,7 @@ class ChoiceState:
     samples: list[SampledToken] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     grammar_complete: bool | None = None
+    hits_stop_id: bool = False
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None
     failure: RequestFailure | None = None
@@ -55,6 +57,10 @@ class ChoiceState:
     def match(self) -> StopMatch | None:
         """The stop string that ended the text, if one did."""
         return None if self.stops is None else self.stops.match
+
+    def take_grammar(self, newest: SampledToken) -> None:
+        """Note what the sampler says about the newest token and the request's grammar."""
+        self.grammar_complete, self.hits_stop_id = newest.grammar_complete, newest.stops
 
     @property
     def has_whole_value(self) -> bool | None:

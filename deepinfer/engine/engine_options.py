@@ -8,7 +8,7 @@ from typing import Any
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.engine.foreign_options import drop_foreign_options
 from deepinfer.envs import EnvReport
-from deepinfer.logging import get_logger, set_level
+from deepinfer.logging import get_logger, set_level, show_by_default
 
 logger = get_logger(__name__)
 
@@ -24,6 +24,7 @@ def engine_config(options: Mapping[str, Any], others: Mapping[str, Any], environ
     Raises TypeError for an unknown name, ConfigError or UnsupportedFeatureError for a wrong value.
     """
     environment.raise_errors()
+    show_by_default()
     if "log_level" in environment.settings:
         set_level(environment.settings["log_level"])
     for warning in environment.warnings:

@@ -127,4 +127,6 @@ class InputProcessor:
 
     def _stop_token_ids(self, params: SamplingParams) -> tuple[int, ...]:
         eos = () if params.ignore_eos else self._eos_token_ids
+        if params.structured_outputs is not None:  # its own stop ids may be text of the value: the sampler judges them
+            return tuple(dict.fromkeys(eos))
         return tuple(dict.fromkeys((*eos, *params.stop_token_ids)))

@@ -16,7 +16,7 @@ from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.engine.step_worker import StepWorker
-from deepinfer.errors import DeepInferError, EngineClosedError, RequestError
+from deepinfer.errors import EngineClosedError, RequestError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestOutput
 
@@ -155,7 +155,9 @@ class LLMEngine:
         except BaseException as error:
             self._worker.release([choice.seq_id for choice in request.choices])
             if isinstance(error, ValueError) and not isinstance(error, RequestError):
-                raise RequestError(str(error), code="capacity_exceeded") from error
+                is_too_long = len(request.prompt_token_ids) > self._scheduler.capacity_tokens
+                code = "capacity_exceeded" if is_too_long else "invalid_request"
+                raise RequestError(str(error), code=code) from error
             raise
 
     def _admit_structured(self) -> None:
@@ -164,7 +166,7 @@ class LLMEngine:
             try:
                 if error is None:
                     self._start(request)
-            except DeepInferError as refused:
+            except Exception as refused:  # whatever it is, it is this request's alone
                 error = refused
             if error is not None:
                 self._collect(self._outputs.fail(request.seq_id, error))
@@ -203,8 +205,20 @@ class LLMEngine:
             raise
 
     def _emit(self, plan: StepPlan, result: StepResult, update: StepUpdate) -> None:
-        """Phase 4: tokens become texts and outputs; ended sequences are forgotten."""
-        self._collect(self._outputs.process(plan, result, update))
+        """Phase 4: tokens become texts and outputs; ended sequences are forgotten.
+
+        The scheduler has booked the tokens, so they cannot come again. A fault of one request's text ends that request
+        (`OutputProcessor.process`); if this phase itself is broken off, by a second Ctrl-C, every sequence of the step
+        ends with an error of its own instead of going on with a gap.
+        """
+        outputs = StepOutputs()
+        try:
+            self._outputs.process(plan, result, update, outputs)
+        except BaseException:
+            self._fail_all(update.seq_ids.tolist(), "the step that made this output was interrupted")
+            raise
+        finally:
+            self._collect(outputs)
         self._step_seconds += time.perf_counter() - self._step_started
         if self._log_interval > 0 and (plan.step_id + 1) % self._log_interval == 0:
             logger.info("step %d: %s", plan.step_id, self.stats())
@@ -223,10 +237,13 @@ class LLMEngine:
         """
         if plan.kind != "prefill":
             return
-        error = RequestError("the step that computed this prompt was interrupted", code="step_interrupted")
-        for seq_id in plan.seq_ids[plan.context_lens > 0].tolist():
+        seq_ids = plan.seq_ids[plan.context_lens > 0].tolist()
+        self._fail_all(seq_ids, "the step that computed this prompt was interrupted")
+
+    def _fail_all(self, seq_ids: list[int], reason: str) -> None:
+        for seq_id in seq_ids:
             self._scheduler.abort(seq_id)
-            self._collect(self._outputs.fail(seq_id, error))
+            self._collect(self._outputs.fail(seq_id, RequestError(reason, code="step_interrupted")))
 
     def _collect(self, outputs: StepOutputs) -> None:
         self._ready.extend(outputs)

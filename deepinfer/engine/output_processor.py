@@ -15,9 +15,12 @@ from deepinfer.engine.request_state import RequestState
 from deepinfer.engine.run_modes import RunModes
 from deepinfer.engine.sequence_finisher import SequenceFinisher
 from deepinfer.engine.step_outputs import StepOutputs
-from deepinfer.outputs import RequestFailure, RequestOutput
-from deepinfer.outputs.completion_output import FinishReason
+from deepinfer.logging import get_logger
+from deepinfer.outputs import RequestDelta, RequestFailure, RequestOutput
+from deepinfer.outputs.completion_output import CACHE_CAPACITY, FinishReason
 from deepinfer.text.tokenizer import Tokenizer
+
+logger = get_logger(__name__)
 
 _RUNNING: Final = 0
 _REASONS: Final[dict[int, FinishReason]] = {1: "stop", 2: "length"}
@@ -35,6 +38,7 @@ class OutputProcessor:
         self._finisher = finisher
         self._requests: dict[str, RequestState] = {}
         self._sequences: dict[int, tuple[RequestState, ChoiceState]] = {}  # the running choices
+        self._has_warned = False
 
     @property
     def num_unfinished(self) -> int:
@@ -82,10 +86,11 @@ class OutputProcessor:
             if found is not None and found[0].first_scheduled_time is None:
                 found[0].first_scheduled_time = now
 
-    def process(self, plan: StepPlan, result: StepResult, update: StepUpdate) -> StepOutputs:
-        """Take a step's tokens and scores; returns what callers get from it."""
-        outputs = StepOutputs()
-        now = time.monotonic()
+    def process(self, plan: StepPlan, result: StepResult, update: StepUpdate, outputs: StepOutputs) -> None:
+        """Take a step's tokens and scores; adds what callers get from it to `outputs`.
+
+        A request whose output cannot be made ends with that error; the others keep their tokens.
+        """
         for seq_id, error in result.errors.items():
             self._fail(seq_id, error, outputs)
         self._take_scores(plan, result)
@@ -98,14 +103,12 @@ class OutputProcessor:
                 continue
             state, choice = found
             new_tokens = tokens[bounds[place] : bounds[place + 1]]
-            if new_tokens and state.first_token_time is None:
-                state.first_token_time = now
-            wants_logprobs = choice.request.params.logprobs is not None
-            choice.add_tokens(new_tokens, samples[seq_id][: len(new_tokens)] if wants_logprobs else ())
-            if new_tokens:
-                choice.grammar_complete = samples[seq_id][len(new_tokens) - 1].grammar_complete
-            self._settle(state, choice, reasons[place], stop_ids[place], outputs)
-        return outputs
+            try:
+                self._take_tokens(state, choice, new_tokens, samples.get(seq_id, []))
+                self._settle(state, choice, reasons[place], stop_ids[place], outputs)
+            except Exception as error:
+                logger.exception("the output of request %r cannot be made", state.request.request_id)
+                self._drop_broken(state, error, outputs)
 
     def abort(self, request_id: str) -> StepOutputs:
         """End what is left of a request with what it has; empty for an unknown one."""
@@ -128,6 +131,33 @@ class OutputProcessor:
         """The output of a request that never ran."""
         return self._builder.refused(request_id, error, prompt, prompt_token_ids)
 
+    def _take_tokens(
+        self, state: RequestState, choice: ChoiceState, new_tokens: list[int], samples: list[SampledToken]
+    ) -> None:
+        if new_tokens and state.first_token_time is None:
+            state.first_token_time = time.monotonic()
+        wants_logprobs = choice.request.params.logprobs is not None
+        choice.add_tokens(new_tokens, samples[: len(new_tokens)] if wants_logprobs else ())
+        if new_tokens:
+            choice.take_grammar(samples[len(new_tokens) - 1])
+
+    def _drop_broken(self, state: RequestState, error: Exception, outputs: StepOutputs) -> None:
+        """End a request whose texts cannot be made any more: no text, no tokens, only the error."""
+        request = state.request
+        for choice in state.choices:
+            if self._sequences.pop(choice.request.seq_id, None) is not None:
+                self._finisher.finish(choice.request.seq_id, 0)
+            outputs.ended_seq_ids.append(choice.request.seq_id)
+        del self._requests[request.request_id]
+        failed = self._builder.refused(request.request_id, error, state.prompt, request.prompt_token_ids.tolist())
+        outputs.finished.append(failed)
+        if state.streaming:
+            outputs.deltas.append(
+                RequestDelta(
+                    request.request_id, state.prompt_index, 0, "", [], finish_reason="error", error=failed.error
+                )
+            )
+
     def _take_scores(self, plan: StepPlan, result: StepResult) -> None:
         for seq_id, scores in zip(plan.seq_ids.tolist(), result.prompt_logprobs, strict=True):
             found = self._sequences.get(seq_id) if scores is not None else None
@@ -143,11 +173,30 @@ class OutputProcessor:
             self._finisher.finish(choice.request.seq_id, len(choice.token_ids))
             choice.stop_reason = match.stop
             self._end(state, choice, "stop", outputs)
+        elif choice.hits_stop_id:
+            self._finisher.finish(choice.request.seq_id, len(choice.token_ids))
+            choice.stop_reason = choice.token_ids[-1]
+            self._end(state, choice, "stop", outputs)
         elif reason != _RUNNING:
             choice.stop_reason = None if stop_id < 0 or stop_id in self._eos_token_ids else stop_id
+            if _REASONS[reason] == "length" and len(choice.token_ids) < choice.request.max_tokens:
+                self._note_full_cache(choice)
             self._end(state, choice, _REASONS[reason], outputs)
         elif state.streaming:
             outputs.deltas.append(self._builder.delta(state, choice))
+
+    def _note_full_cache(self, choice: ChoiceState) -> None:
+        """The scheduler ended a sequence that, alone in the cache, had no room for its next token."""
+        choice.stop_reason = CACHE_CAPACITY
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "request %r was cut at %d new tokens: the whole cache is too small for it; raise kv_cache_bytes "
+                "(further cuts show as stop_reason %r only)",
+                choice.request.request_id,
+                len(choice.token_ids),
+                CACHE_CAPACITY,
+            )
 
     def _fail(self, seq_id: int, error: Exception, outputs: StepOutputs) -> None:
         found = self._sequences.get(seq_id)

@@ -37,10 +37,12 @@ class RequestBatch:
         self._mailbox = Mailbox(streaming)
         self._prepared: list[_Prepared] = []
 
-    def add_generation(self, request_id: str, prompt: Any, params: SamplingParams) -> None:
-        """Prepare a request that generates."""
+    def add_generation(self, request_id: str, prompt: Any, params: SamplingParams | DeepInferError) -> None:
+        """Prepare a request that generates. An error in place of its parameters becomes its own error."""
         number, text = self._inputs.next_number(), prompt_text(prompt)
         try:
+            if isinstance(params, DeepInferError):
+                raise params
             request = self._inputs.generation(request_id, number, self._encoder.encode(prompt), params)
             self._prepared.append(_Prepared(request_id, text, request, None))
         except DeepInferError as error:
@@ -74,7 +76,7 @@ class RequestBatch:
                 output = self._mailbox.finished.popleft()
                 yield places[output.request_id], output
         finally:
-            self._loop.discard(places)
+            self._loop.discard(places, self._mailbox)
 
     def deltas(self) -> Generator[RequestDelta, None, None]:
         """Submit everything and yield what each step adds, until every request has ended."""
@@ -90,7 +92,7 @@ class RequestBatch:
                 elif num_running:
                     self._loop.advance(mailbox)
         finally:
-            self._loop.discard([item.request_id for item in self._prepared])
+            self._loop.discard([item.request_id for item in self._prepared], mailbox)
 
     def scores(self, request_id: str) -> PromptScores | None:
         """Prompt log-probabilities of an ended request."""

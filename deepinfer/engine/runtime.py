@@ -17,6 +17,7 @@ from deepinfer.engine.prompt_encoder import PromptEncoder
 from deepinfer.engine.request_limits import RequestLimits
 from deepinfer.engine.run_modes import RunModes
 from deepinfer.engine.sync_loop import SyncLoop
+from deepinfer.envs import EnvReport
 from deepinfer.grammar.compiler import GrammarCompiler
 from deepinfer.ops.select import select_backend
 from deepinfer.sampling_params import SamplingParams
@@ -51,18 +52,21 @@ class EngineRuntime:
     worker: Worker
 
     @classmethod
-    def build(cls, config: EngineConfig, log_interval: int = 0) -> EngineRuntime:
+    def build(cls, config: EngineConfig, environment: EnvReport) -> EngineRuntime:
         """Load a model and build the engine around it.
 
         Args:
             config: options as given.
-            log_interval: steps between log lines about the engine's load; <= 0 for none.
+            environment: settings that change no result, and variables that the model must agree with.
 
         Raises ConfigError, CheckpointError or UnsupportedFeatureError before any request is taken.
         """
         directory = resolve_model_path(config.model, config.revision)
         model_config = DeepSeekV41Config.from_path(directory)
-        tokenizer = Tokenizer.from_path(directory if config.tokenizer is None else resolve_model_path(config.tokenizer))
+        if model_config.has_engram:
+            environment.check_model({"engram_pad_token_id": model_config.engram_pad_token_id})
+        tokenizer_path = directory if config.tokenizer is None else resolve_model_path(config.tokenizer)
+        tokenizer = Tokenizer.from_path(tokenizer_path, model_config.bos_token_id)
         defaults = GenerationDefaults.read(directory, use_params=config.generation_config == "auto")
         backend = select_backend(config.backend, config.device)
         config = config.resolve(model_config, backend.name)
@@ -74,6 +78,7 @@ class EngineRuntime:
         outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)
         pieces = tokenizer.text_pieces(num_valid_ids)
         grammars = GrammarQueue(GrammarCompiler(config.grammar, pieces, eos_token_ids))
+        log_interval = environment.settings.get("logging_interval_step", 0)
         engine = LLMEngine(worker, scheduler, outputs, log_interval, grammars)
         return cls(
             config=config,

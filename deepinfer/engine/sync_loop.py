@@ -10,7 +10,7 @@ from deepinfer.engine.deferred_interrupt import DeferredInterrupt
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.mailbox import Mailbox
 from deepinfer.engine.step_outputs import StepOutputs
-from deepinfer.errors import RequestError
+from deepinfer.errors import DeepInferError, RequestError
 from deepinfer.outputs import RequestOutput
 
 
@@ -50,7 +50,10 @@ class SyncLoop:
         return request_id in self._mailboxes
 
     def advance(self, mailbox: Mailbox) -> None:
-        """Run one step, unless the mailbox got something meanwhile (another thread may have driven)."""
+        """Run one step, unless the mailbox got something meanwhile (another thread may have driven).
+
+        Raises DeepInferError when nothing can come any more, so that no caller waits for ever.
+        """
         with self._lock, DeferredInterrupt():
             if mailbox.has_mail:
                 return
@@ -59,6 +62,8 @@ class SyncLoop:
                 self._deliver(self._engine.step())
             finally:
                 self._stepping = False
+            if not mailbox.has_mail and mailbox not in self._mailboxes.values():
+                raise DeepInferError("this call waits for requests that the engine does not have: a fault of deepinfer")
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """End requests early; from any thread, idempotent. Takes effect at once, or after the step that is running."""
@@ -71,9 +76,14 @@ class SyncLoop:
             finally:
                 self._lock.release()
 
-    def discard(self, request_ids: Iterable[str]) -> None:
-        """End what is left of a call that nobody waits for any more."""
-        left = [request_id for request_id in request_ids if self._mailboxes.pop(request_id, None) is not None]
+    def discard(self, request_ids: Iterable[str], mailbox: Mailbox) -> None:
+        """End what is left of the call that owns `mailbox`, as nobody waits for it any more.
+
+        Another call's request of the same id stays: this call's own was refused then.
+        """
+        left = [request_id for request_id in request_ids if self._mailboxes.get(request_id) is mailbox]
+        for request_id in left:
+            del self._mailboxes[request_id]
         if left:
             self.abort(left)
 

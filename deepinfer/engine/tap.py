@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import fnmatch
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -48,6 +49,11 @@ class Tap:
     def names(self) -> list[str]:
         """Names of everything recorded, sorted."""
         return sorted(self._chunks)
+
+    def unmatched(self, patterns: Sequence[str]) -> list[str]:
+        """Those of the patterns that no recorded name matches."""
+        names = self.names()
+        return [pattern for pattern in patterns if not any(fnmatch.fnmatchcase(name, pattern) for name in names)]
 
     def __getitem__(self, name: str) -> dict[str, torch.Tensor]:
         """Per request id: the tensor [num_positions, ...], ascending by position; KeyError for an unknown name."""

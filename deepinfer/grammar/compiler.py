@@ -21,6 +21,7 @@ from deepinfer.logging import get_logger
 logger = get_logger(__name__)
 
 Compile: TypeAlias = Callable[[Constraint], CompiledGrammar]
+_CLOSE_SECONDS: Final = 1.0  # waited for threads on close; only a running compilation takes longer
 _MAX_STUCK: Final = 16  # threads given up at most; a thread inside native code cannot be stopped
 
 
@@ -48,14 +49,16 @@ class GrammarCompiler:
         self._pieces = pieces
         self._eos_token_ids = tuple(eos_token_ids)
         self._compile = compile_function
-        self._cache = GrammarCache(config.grammar_cache_bytes if config.grammar_cache else None)
-        if config.grammar_cache and config.grammar_cache_bytes <= 0:
+        self._cache = GrammarCache(None if config.grammar_disable_cache else config.grammar_cache_bytes)
+        if not config.grammar_disable_cache and config.grammar_cache_bytes <= 0:
             logger.warning("grammar_cache_bytes <= 0: compiled grammars are kept without limit, a way to use up memory")
         self._jobs: queue.SimpleQueue[CompileJob | None] = queue.SimpleQueue()
         self._running: dict[tuple[str, str, int], CompileJob] = {}
         self._lock = threading.Lock()
         self._library_lock = threading.Lock()
-        self._num_threads = self._num_busy = self._num_stuck = 0
+        self._num_threads = self._num_stuck = 0  # threads in service; threads given up
+        self._num_open = 0  # jobs queued or running, but for those of threads given up
+        self._threads: list[threading.Thread] = []
         self._closed = False
 
     @property
@@ -76,8 +79,10 @@ class GrammarCompiler:
             job = self._running.get(constraint.key)
             if job is None:
                 job = self._running[constraint.key] = CompileJob(constraint)
+                self._num_open += 1
                 self._jobs.put(job)
-                self._ensure_threads()
+                if self._num_threads < min(self._num_open, self._config.grammar_threads):
+                    self._start_thread()
             job.waiting.append(future)
         return future
 
@@ -92,10 +97,11 @@ class GrammarCompiler:
             job = self._running.get(constraint.key)
             if job is not None and future in job.waiting:
                 job.waiting.remove(future)
-                if job.started and not job.is_stuck and self._num_stuck < _MAX_STUCK:
+                if job.started and not (job.is_stuck or self._closed) and self._num_stuck < _MAX_STUCK:
                     job.is_stuck = True
                     self._num_stuck += 1
-                    self._num_busy -= 1
+                    self._num_open -= 1
+                    self._num_threads -= 1
                     self._start_thread()
         message = f"{constraint.kind}: the grammar was not compiled within {self.timeout:g} s; simplify it"
         return RequestError(message + " or raise grammar_timeout", code="grammar_timeout")
@@ -118,37 +124,36 @@ class GrammarCompiler:
             jobs = list(self._running.values())
             self._running.clear()
             self._cache.clear()
+            self._compile = None
         for job in jobs:
             job.settle(grammar_error("the engine was closed"))
-
-    def _ensure_threads(self) -> None:
-        if self._num_busy + self._jobs.qsize() > self._num_threads and self._num_threads < self._config.grammar_threads:
-            self._start_thread()
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _start_thread(self) -> None:
-        if not self._closed:
-            self._num_threads += 1
-            threading.Thread(target=self._work, name="deepinfer-grammar", daemon=True).start()
+        self._num_threads += 1
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        self._threads.append(threading.Thread(target=self._work, name="deepinfer-grammar", daemon=True))
+        self._threads[-1].start()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             with self._lock:
                 if not job.waiting:
                     self._running.pop(job.constraint.key, None)
+                    self._num_open -= 1
                     continue
                 job.started = True
-                self._num_busy += 1
             outcome = self._outcome(job.constraint)
             with self._lock:
                 self._running.pop(job.constraint.key, None)
                 if not isinstance(outcome, Exception) and not self._closed:
                     self._cache.put(job.constraint.key, outcome)
-                self._num_busy -= not job.is_stuck
+                self._num_open -= not job.is_stuck
+                self._num_stuck -= job.is_stuck
             job.settle(outcome)
             if job.is_stuck:
-                with self._lock:
-                    self._num_stuck -= 1
-                    self._num_threads -= 1
                 return
 
     def _outcome(self, constraint: Constraint) -> CompiledGrammar | Exception:

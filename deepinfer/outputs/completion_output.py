@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from deepinfer.outputs.request_failure import RequestFailure
 from deepinfer.outputs.token_logprobs import TokenLogprobs
 from deepinfer.outputs.tool_call import ToolCall
 
 FinishReason = Literal["stop", "length", "abort", "error"]
+CACHE_CAPACITY: Final = "cache_capacity"  # stop_reason of a "length" that no parameter of the request caused
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class CompletionOutput:
         cumulative_logprob: sum of the tokens' log-probabilities; None when logprobs were not requested.
         logprobs: one {token id: Logprob} per token; None when not requested.
         finish_reason: "stop", "length", "abort", "error"; None while running.
-        stop_reason: the stop string or the stop token id that ended it; None for EOS and other ends.
+        stop_reason: the stop string or the stop token id that ended it; with finish_reason "length" "cache_capacity"
+            when the whole cache was too small for it; None for EOS and other ends.
         num_draft_tokens: drafts that were verified.
         num_accepted_tokens: drafts that were accepted.
         confidence: per verified draft, on request.

@@ -15,6 +15,12 @@ from deepinfer.errors import RequestError
 class GrammarRow:
     """Wraps a matcher.
 
+    The request's own stop ids are plain text inside a value: one ends the sequence where it leaves the value whole, and
+    in the free text before a trigger.
+
+    Attributes:
+        stops: whether the newest token ends the sequence as one of the request's own stop ids.
+
     Args:
         matcher: at the sequence's start.
         request: the sequence.
@@ -30,7 +36,9 @@ class GrammarRow:
         self._num_ids = num_ids
         self._eos_ids = [token_id for token_id in eos_token_ids if token_id < num_ids]
         self._bans_eos = request.params.ignore_eos
-        self._stop_ids = [i for i in request.stop_token_ids if i < num_ids and i not in self._eos_ids]
+        self._stop_ids = [i for i in request.params.stop_token_ids if i not in self._eos_ids]
+        self._min_tokens = request.params.min_tokens
+        self.stops = False
 
     @property
     def is_complete(self) -> bool:
@@ -45,22 +53,33 @@ class GrammarRow:
             output_index: index of the token to be sampled; a step that is repeated takes tokens back first.
             generated: ids generated so far.
         """
+        try:
+            self._restrict(row, output_index, generated)
+        except RequestError:
+            raise
+        except Exception as error:  # of the grammar library: one request's fault harms no other
+            raise RequestError(f"the grammar matcher failed: {error}", code="grammar_error") from error
+
+    def _restrict(self, row: torch.Tensor, output_index: int, generated: Sequence[int] | np.ndarray) -> None:
         self._follow(output_index, generated)
+        if not self._matcher.is_constrained and output_index < self._min_tokens:
+            row[self._stop_ids] = -torch.inf
         if not self._matcher.fill_mask(self._mask):
             return
         allowed = np.unpackbits(self._mask.view(np.uint8), bitorder="little")[: self._num_ids].astype(bool)
         if self._bans_eos:
             allowed[self._eos_ids] = False
-        for token_id in self._stop_ids:
-            if allowed[token_id] and not self._completes(token_id):
-                allowed[token_id] = False
         row.masked_fill_(torch.from_numpy(~allowed).to(row.device), -torch.inf)
 
     def accept(self, token_id: int, output_index: int) -> None:
         """Go on with the chosen token. Raises RequestError when the grammar does not allow it (a forced token)."""
+        was_free = not self._matcher.is_constrained
         if not self._matcher.accept(token_id):
             message = f"token {token_id} at output index {output_index} is not allowed by the request's grammar"
             raise RequestError(message, code="grammar_violation")
+        is_free = was_free and not self._matcher.is_constrained
+        is_stop = token_id in self._stop_ids and output_index >= self._min_tokens
+        self.stops = is_stop and (is_free or self._matcher.is_complete)
 
     def _follow(self, output_index: int, generated: Sequence[int] | np.ndarray) -> None:
         """Bring the matcher to the state before `output_index`: every token is fed exactly once."""
@@ -69,11 +88,3 @@ class GrammarRow:
             self._matcher.rollback(surplus)
         for place in range(self._matcher.num_accepted, output_index):
             self.accept(int(generated[place]), place)
-
-    def _completes(self, token_id: int) -> bool:
-        """Whether a stop id that is text of the grammar leaves a whole value behind; elsewhere it may not end it."""
-        if not self._matcher.accept(token_id):
-            return False
-        complete = self._matcher.is_complete
-        self._matcher.rollback(1)
-        return complete

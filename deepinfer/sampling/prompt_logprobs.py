@@ -26,8 +26,9 @@ def prompt_logprobs(
 ) -> PromptLogprobs:
     """Score consecutive prompt positions (decisions 20): raw log-softmax, never affected by sampling fields.
 
-    The softmax runs over the model's whole vocabulary; ranks, argmax and best lists over ids that the tokenizer has.
-    A target that it does not have gets its own log-probability and the rank behind all others.
+    All rows are worked on at once; `rows_per_block` says how many to hand over together. The softmax runs over the
+    model's whole vocabulary; ranks, argmax and best lists over ids that the tokenizer has. A target that it does not
+    have gets its own log-probability and the rank behind all others.
 
     Args:
         logits: float32 [n, V]; row i is the output that judges targets[i].
@@ -39,17 +40,6 @@ def prompt_logprobs(
     Raises:
         RequestError (code "non_finite_logits"): a row has NaN or +inf, or nothing but -inf.
     """
-    step = rows_per_block(logits.shape[1])
-    pieces = [
-        _score_block(logits[begin : begin + step], targets[begin : begin + step], start + begin, num_top, num_valid_ids)
-        for begin in range(0, logits.shape[0], step)
-    ]
-    return concatenate_prompt_logprobs(pieces or [_score_block(logits, targets, start, num_top, num_valid_ids)])
-
-
-def _score_block(
-    logits: torch.Tensor, targets: torch.Tensor, start: int, num_top: int, num_valid_ids: int
-) -> PromptLogprobs:
     if logits.shape[0] and not bool(torch.isfinite(logits.amax(dim=-1)).all()):
         message = f"the model gave non-finite logits for prompt positions from {start} on"
         raise RequestError(message, code="non_finite_logits")

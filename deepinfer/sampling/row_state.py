@@ -52,11 +52,6 @@ class RowState:
         """Greedy, or top_k = 1, which is the same also on a tie."""
         return self.params.greedy or self.params.top_k == 1
 
-    @property
-    def needs_history(self) -> bool:
-        """Whether `adjust` reads the generated ids; else the caller may pass none."""
-        return bool(self._counts or self._repeats or self._bad_words or self._processors or self.grammar)
-
     def adjusts(self, output_index: int) -> bool:
         """Whether `adjust` would change anything at this output index."""
         return self._always or bool(self._banned_now(output_index))

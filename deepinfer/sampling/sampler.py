@@ -51,10 +51,6 @@ class Sampler:
         """Forget a sequence; unknown ones are ignored."""
         self._states.pop(seq_id, None)
 
-    def needs_history(self, seq_id: int) -> bool:
-        """Whether `sample` wants the sequence's generated ids; else an empty list may stand for them."""
-        return self._states[seq_id].needs_history
-
     def sample(
         self,
         logits: torch.Tensor,
@@ -172,7 +168,8 @@ def _follow_grammars(
 
 
 def _with_grammar(token: SampledToken, state: RowState) -> SampledToken:
-    return token if state.grammar is None else replace(token, grammar_complete=state.grammar.is_complete)
+    grammar = state.grammar
+    return token if grammar is None else replace(token, grammar_complete=grammar.is_complete, stops=grammar.stops)
 
 
 def _draw_rows(adjusted: torch.Tensor, rows: Sequence[tuple[RowState, int]]) -> list[int]:

@@ -21,9 +21,21 @@ class Tokenizer:
     valid UTF-8 shows as U+FFFD. So added tokens never get spaces around them, and streamed pieces join to the whole.
     """
 
-    def __init__(self, backend: tokenizers.Tokenizer, config: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        config: dict[str, Any] | None = None,
+        bos_token_id: int | None = None,
+    ) -> None:
+        """Args:
+        backend: of the library.
+        config: what tokenizer_config.json holds.
+        bos_token_id: the model's, used when `config` names none.
+        """
         self._backend = backend
         self._config = config or {}
+        named = self._named_id("bos_token")
+        self._bos_token_id = bos_token_id if named is None else named
         vocabulary = backend.get_vocab(with_added_tokens=True)
         self._size = max(vocabulary.values(), default=-1) + 1
         self._pieces = [b""] * self._size
@@ -37,10 +49,15 @@ class Tokenizer:
         self._decode_one = lru_cache(maxsize=65536)(self._decode_single)
 
     @classmethod
-    def from_path(cls, path: str | Path) -> Tokenizer:
+    def from_path(cls, path: str | Path, bos_token_id: int | None = None) -> Tokenizer:
         """Read a checkpoint directory, or a tokenizer.json with its neighbours.
 
-        Raises CheckpointError naming the file when it is absent, unreadable or not byte-level.
+        Args:
+            path: directory or file.
+            bos_token_id: the model's, from config.json; None: whatever the tokenizer names.
+
+        Raises CheckpointError naming the file when it is absent, unreadable or not byte-level, when it names another
+        BOS than the model, or when it lacks the model's.
         """
         given = Path(path)
         file = given / "tokenizer.json" if given.is_dir() else given
@@ -53,7 +70,10 @@ class Tokenizer:
             raise CheckpointError(f"{file}: not a readable tokenizer.json: {error}") from error
         if "ByteLevel" not in json.dumps(json.loads(description).get("decoder")):
             raise CheckpointError(f"{file}: its decoder is not ByteLevel; only byte-level tokenizers are supported")
-        return cls(backend, _read_config(file.with_name("tokenizer_config.json")))
+        tokenizer = cls(backend, _read_config(file.with_name("tokenizer_config.json")), bos_token_id)
+        if bos_token_id is not None:
+            tokenizer._check_bos(bos_token_id, file)
+        return tokenizer
 
     @property
     def size(self) -> int:
@@ -67,18 +87,17 @@ class Tokenizer:
 
     @property
     def bos_token_id(self) -> int | None:
-        """Id of the begin-of-text token, None when the tokenizer names none."""
-        return self._named_id("bos_token")
+        """Id of the begin-of-text token, None when neither the tokenizer nor the model names one."""
+        return self._bos_token_id
 
-    @property
-    def eos_token_id(self) -> int | None:
-        """Id of the end-of-text token, None when the tokenizer names none."""
-        return self._named_id("eos_token")
-
-    @property
-    def pad_token_id(self) -> int | None:
-        """Id of the padding token, None when the tokenizer names none."""
-        return self._named_id("pad_token")
+    def _check_bos(self, wanted: int, file: Path) -> None:
+        if self._bos_token_id != wanted:
+            raise CheckpointError(
+                f"{file.with_name('tokenizer_config.json')}: bos_token has the id {self._bos_token_id}, but "
+                f"config.json says bos_token_id = {wanted}: mend the one that is wrong"
+            )
+        if self._backend.id_to_token(wanted) is None:
+            raise CheckpointError(f"{file}: it has no token {wanted}, which config.json calls bos_token_id")
 
     def _named_id(self, name: str) -> int | None:
         value = self._config.get(name)
@@ -147,11 +166,11 @@ class Tokenizer:
         return self.decode([token_id])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.to_json(), self._config)
+        return _restore, (self.to_json(), self._config, self._bos_token_id)
 
 
-def _restore(description: str, config: dict[str, Any]) -> Tokenizer:
-    return Tokenizer(tokenizers.Tokenizer.from_str(description), config)
+def _restore(description: str, config: dict[str, Any], bos_token_id: int | None) -> Tokenizer:
+    return Tokenizer(tokenizers.Tokenizer.from_str(description), config, bos_token_id)
 
 
 def _read_config(file: Path) -> dict[str, Any]:

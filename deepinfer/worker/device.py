@@ -1,10 +1,13 @@
-"""Which torch device an engine runs on."""
+"""Which torch device an engine runs on, and who reads its memory."""
 
 from __future__ import annotations
 
 import torch
 
 from deepinfer.errors import ConfigError
+from deepinfer.worker.gpu_memory import GpuMemoryProbe
+from deepinfer.worker.host_memory import HostMemoryProbe
+from deepinfer.worker.memory import MemoryProbe
 
 
 def resolve_device(device: str, backend: str) -> torch.device:
@@ -21,3 +24,8 @@ def resolve_device(device: str, backend: str) -> torch.device:
         if (chosen.index or 0) >= count:
             raise ConfigError(f"device = {device!r}: torch sees {count} GPUs here; use device='cpu' or another index")
     return chosen
+
+
+def memory_probe(device: torch.device) -> MemoryProbe:
+    """What sizes the caches on `device`: the GPU's own memory, or the host's."""
+    return GpuMemoryProbe(device) if device.type == "cuda" else HostMemoryProbe()

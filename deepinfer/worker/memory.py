@@ -23,7 +23,7 @@ _STATE_SHARE = 2  # state slots take at most half of a budget
 
 
 class MemoryProbe(Protocol):
-    """Reads the memory of a device (`HostMemoryProbe`, a GPU's, or a test's)."""
+    """Reads the memory of a device: `HostMemoryProbe`, `GpuMemoryProbe` or a test's."""
 
     def free_bytes(self) -> int:
         """Bytes that could be allocated now."""
@@ -64,14 +64,16 @@ def plan_memory(
       (blocks and slots together; pages are touched on first use).
     * GPU: free memory less the unused share (1 - gpu_memory_utilization) of the whole, less the step's own peak.
 
-    `profile` runs a largest step and returns its transient bytes. Free memory is read before and after it: when it
-    grew, somebody else freed memory, which is not ours to count on: a warning, and the smaller figure. When it shrank
-    so that the first figure's plan no longer fits, ConfigError gives both figures and the needed size. Zero blocks is a
-    ConfigError with the figures as well.
+    `profile` runs a largest step and returns its transient bytes; without it the free memory is read once. With it,
+    free memory is read before and after: when it grew, somebody else freed memory, which is not ours to count on: a
+    warning, and the smaller figure. When it shrank so that the first figure's plan no longer fits, ConfigError gives
+    both figures and the needed size. Zero blocks is a ConfigError with the figures as well.
     """
-    before = probe.free_bytes()
-    peak = profile() if profile is not None else 0
-    after = probe.free_bytes()
+    before = after = probe.free_bytes()
+    peak = 0
+    if profile is not None:
+        peak = profile()
+        after = probe.free_bytes()
     if after > before:
         logger.warning(
             "free memory grew from %s to %s while it was measured; using the smaller figure",
@@ -122,7 +124,7 @@ def _plan(demand: MemoryDemand, options: CacheConfig, free: int, total: int, pea
             reasons.append(f"state slots are cut from {demand.max_num_seqs} to {slots}: at most half of the budget")
         blocks = (budget - slots * per_slot) // per_block if per_block else wanted_blocks
         blocks = max(0, min(blocks, wanted_blocks))
-    return MemoryPlan(blocks, slots, options.block_size, per_block, per_slot, budget, tuple(reasons))
+    return MemoryPlan(blocks, slots, options.block_size, per_block, per_slot, tuple(reasons))
 
 
 def _budget(demand: MemoryDemand, options: CacheConfig, need: int, memory: tuple[int, int, int]) -> tuple[int, str]:

@@ -17,7 +17,6 @@ class MemoryPlan:
         block_size: original tokens per block.
         block_bytes: bytes of one block over all paged caches.
         slot_bytes: bytes of one sequence's rings.
-        budget_bytes: bytes that were to be filled.
         reasons: the arithmetic, one sentence a line.
     """
 
@@ -26,7 +25,6 @@ class MemoryPlan:
     block_size: int
     block_bytes: int
     slot_bytes: int
-    budget_bytes: int
     reasons: tuple[str, ...]
 
     @property

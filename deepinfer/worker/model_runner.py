@@ -159,15 +159,16 @@ class ModelRunner:
     ) -> list[SampledToken | None]:
         """The next token of each sequence, noted as part of its output; None with an error."""
         sequences = [self._sequences[seq_id] for seq_id in seq_ids]
+        for sequence, index in zip(sequences, indices, strict=True):
+            del sequence.output_ids[index:]  # a step that is repeated has noted its token already
         outcomes = self._sampler.sample(logits, seq_ids, indices, [sequence.output_ids for sequence in sequences])
         chosen: list[SampledToken | None] = []
-        for seq_id, sequence, index, outcome in zip(seq_ids, sequences, indices, outcomes, strict=True):
+        for seq_id, sequence, outcome in zip(seq_ids, sequences, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 errors.setdefault(seq_id, outcome)
             if isinstance(outcome, Exception) or seq_id in errors:
                 chosen.append(None)
                 continue
-            del sequence.output_ids[index:]
             sequence.output_ids.append(outcome.token_id)
             chosen.append(outcome)
         return chosen

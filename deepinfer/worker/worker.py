@@ -13,16 +13,19 @@ from deepinfer.core.probe import Probe
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import StepResult
 from deepinfer.errors import EngineClosedError
+from deepinfer.logging import get_logger
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.sampler import Sampler
-from deepinfer.worker.device import resolve_device
-from deepinfer.worker.host_memory import HostMemoryProbe
+from deepinfer.worker.device import memory_probe, resolve_device
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
 from deepinfer.worker.memory import MemoryDemand, plan_memory
 from deepinfer.worker.memory_plan import MemoryPlan
 from deepinfer.worker.model_loader import load_model
 from deepinfer.worker.model_runner import ModelRunner
+from deepinfer.worker.replace_points import replace_points
+
+logger = get_logger(__name__)
 
 
 class Worker:
@@ -46,7 +49,7 @@ class Worker:
         num_valid_ids: int,
         eos_token_ids: tuple[int, ...],
     ) -> None:
-        self.probe = Probe()
+        self.probe = Probe(replace_points(model_config))
         self._rows = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         device = resolve_device(config.device, backend.name)
         max_len = config.scheduler.max_model_len
@@ -55,7 +58,8 @@ class Worker:
         model = load_model(runtime, directory, device, config.load_format)
         table = cache_table(model_config, config.numerics, config.cache.kv_cache_dtype, config.cache.block_size)
         demand = MemoryDemand(table, config.scheduler.max_num_seqs, max_len, is_cpu=device.type == "cpu")
-        self.memory_plan: MemoryPlan = plan_memory(demand, config.cache, HostMemoryProbe())
+        self.memory_plan: MemoryPlan = plan_memory(demand, config.cache, memory_probe(device))
+        logger.info("caches on %s:\n  %s", device, self.memory_plan.explain().replace("\n", "\n  "))
         caches = allocate_caches(table, self.memory_plan.num_blocks, self.memory_plan.num_slots, device)
         num_ngrams = model_config.engram_max_ngram_size if model_config.has_engram else 0
         sampler = Sampler(num_valid_ids, eos_token_ids)

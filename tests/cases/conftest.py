@@ -49,7 +49,7 @@ def random_llm(engines, random_model):
 
 @pytest.fixture(scope="session")
 def run():
-    """run(llm, prompts, params): outputs, silently; a dict of parameters gets temperature 0 unless it says otherwise."""
+    """run(llm, prompts, params): outputs, silently; fields in place of params imply temperature 0."""
 
     def call(llm, prompts, params=None, **fields):
         if params is None:

@@ -92,9 +92,7 @@ def test_case_33_two_packed_rows_by_hand(tmp_path):
     codes = torch.zeros(64, 24, dtype=torch.uint8)
     codes[0], codes[1] = 0xA0, 0x7F
     name = "layers.0.ffn.experts.1.w2"
-    write_random_checkpoint(
-        tiny_config(), tmp_path, seed=3, overrides={f"{name}.weight": codes, f"{name}.scale": 120}
-    )
+    write_random_checkpoint(tiny_config(), tmp_path, seed=3, overrides={f"{name}.weight": codes, f"{name}.scale": 120})
     with CheckpointReader(tmp_path) as reader:
         values = plain_values(reader, name)
     assert values[0].tolist() == [0.0, -(2.0**-7)] * 24 and values[1].tolist() == [-6 * 2.0**-7, 6 * 2.0**-7] * 24

@@ -36,7 +36,9 @@ def test_case_14_bad_prompts_harm_no_other(random_llm, run):
         assert output.error.code == code and output.outputs[0].finish_reason == "error" and output.finished
         assert output.outputs[0].token_ids == [] and output.outputs[0].text == ""
         if code == "prompt_too_long":  # names limit and length, cuts nothing
-            assert "64" in str(output.error) and str(max(65, len(prompt) + isinstance(prompt, str))) in str(output.error)
+            assert "64" in str(output.error) and str(max(65, len(prompt) + isinstance(prompt, str))) in str(
+                output.error
+            )
     for place, prompt in ((0, good[0]), (len(BAD) + 1, good[1]), (len(BAD) + 3, good[2])):
         (alone,) = run(llm, [prompt], **fields)
         assert outputs[place].error is None and outputs[place].prompt_token_ids == prompt

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from deepinfer import LLM, ConfigError, EngineClosedError, SamplingParams
+from deepinfer.checkpoint.writer import write_random_checkpoint
 from deepinfer.engine.engine_options import engine_config
 from deepinfer.envs import VARIABLES, read_environment
 from tests.support.table_model import perm_table, perm_tokens
+from tests.support.tiny_config import tiny_config
 
 ROOT = Path(__file__).parents[2]
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -36,7 +38,7 @@ def held():
     """Open files, threads, children and shared memory of this process."""
     tasks = Path("/proc/self/task")
     children = [item for task in tasks.iterdir() for item in (task / "children").read_text().split()]
-    shm = [name for name in os.listdir("/dev/shm")] if os.path.isdir("/dev/shm") else []
+    shm = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []
     return len(os.listdir("/proc/self/fd")), threading.active_count(), len(children), len(shm)
 
 
@@ -118,9 +120,7 @@ def test_case_29_a_killed_parent_leaves_no_child(table_models):
 
 def test_case_30_a_one_line_command_needs_no_guard(table_models):
     code = GENERATE.format(path=str(table_models.path(perm_table())))
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment()
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment())
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{perm_tokens(10, 3)}\n"
 
@@ -131,7 +131,15 @@ BOOLEANS = [row.name for row in VARIABLES if row.parse.__name__ == "parse_bool"]
 @pytest.mark.parametrize("name", BOOLEANS)
 def test_case_41_booleans_mean_what_they_say(name):
     (row,) = [row for row in VARIABLES if row.name == name]
-    for text, value in {"1": True, "0": False, "true": True, "False": False, "YES": True, "off": False, " 1 ": True}.items():
+    for text, value in {
+        "1": True,
+        "0": False,
+        "true": True,
+        "False": False,
+        "YES": True,
+        "off": False,
+        " 1 ": True,
+    }.items():
         assert row.parse(text) is value
     assert read_environment({name: ""}).findings == () == read_environment({}).findings
     for text in ("2", "enabled", "-", "truee", "1.0"):
@@ -203,8 +211,12 @@ def use(llm, count):
 
 @linux
 @pytest.mark.parametrize("calls", [200, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
-def test_memory_is_stable_over_many_calls(table_models, calls):
-    with LLM(table_models.path(perm_table()), numerics="fp32", max_model_len=32, block_size=8) as llm:
+def test_memory_is_stable_over_many_calls(tmp_path, calls):
+    layers = {"num_hidden_layers": 2, "compress_ratios": [0, 1], "kv_source_layer_ids": [1], "engram_layer_ids": [0]}
+    sources = {"index_source_layer_ids": [1], "candidate_source_layer_id": 1}
+    drafts = {"num_nextn_predict_layers": 0, "dspark_target_layer_ids": []}
+    write_random_checkpoint(tiny_config(**layers, **sources, **drafts), tmp_path)
+    with LLM(tmp_path, numerics="fp32", max_model_len=32, block_size=8) as llm:
         start = use(llm, calls // 4)
         growth = use(llm, calls - calls // 4) - start
         stats = llm.stats()

@@ -131,7 +131,14 @@ def test_command_prints_json(app):
     assert values["num_tensors"] == 1204 and values["memory"]["fits"] is True
 
 
+def test_command_reports_a_broken_checkpoint(app, tmp_path):
+    (tmp_path / "config.json").write_text((DATA / "mini" / "config.json").read_text())
+    (tmp_path / "model.safetensors").write_bytes(b"short")
+    result = CliRunner().invoke(app, [str(tmp_path)])
+    assert result.exit_code == 3 and "model.safetensors" in result.output
+
+
 @pytest.mark.parametrize("arguments", [["/nonexistent"], [str(FLASH), "--memory", "lots"]])
 def test_command_reports_mistakes(app, arguments):
     result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1 and "error:" in result.output
+    assert result.exit_code == 2 and "error:" in result.output

@@ -76,7 +76,18 @@ def test_unknown_option_names_the_nearest():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("speculative", {"num_drafts": 3}), ("yoco", "mask"), ("data_parallel_size", 2)]
+    ("name", "value"),
+    [
+        ("speculative", {"num_drafts": 3}),
+        ("speculative", {"num_drafts": False}),
+        ("speculative", {"num_drafts": 0, "drafts": 1}),
+        ("speculative", {}),
+        ("yoco", "mask"),
+        ("yoco", {"keep_tokens": 140}),
+        ("yoco", {"mode": "mask"}),
+        ("data_parallel_size", 2),
+        ("data_parallel_size", True),
+    ],
 )
 def test_later_options_are_refused_by_name(name, value):
     with pytest.raises(UnsupportedFeatureError, match=name):
@@ -85,6 +96,10 @@ def test_later_options_are_refused_by_name(name, value):
 
 def test_later_options_accept_their_neutral_value():
     EngineConfig.create(speculative="off", yoco=None, data_parallel_size=1, expert_parallel_size=1)
+    for yoco in ({"mode": "off"}, {"mode": "off", "keep_tokens": 140}):
+        EngineConfig.create(yoco=yoco)
+    for speculative in ({"num_drafts": 0}, {"num_drafts": 0, "varlen": True}):
+        EngineConfig.create(speculative=speculative)
 
 
 def test_resolution_makes_every_default_definite(nano):

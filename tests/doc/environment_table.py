@@ -10,6 +10,7 @@ TITLES = {
     EnvUse.FIELD: "Defaults of engine options",
     EnvUse.SETTING: "Where and how loud",
     EnvUse.REFUSED: "Refused, because they would change results behind the program's back",
+    EnvUse.CHECKED: "Must say what the model says",
     EnvUse.IGNORED: "Accepted without effect, with a warning",
 }
 
@@ -30,6 +31,8 @@ def effect(row: EnvVariable) -> str:
         return f"`{row.target}`"
     if row.use is EnvUse.REFUSED:
         return f"{row.target} (accepted when neutral: `{row.neutral!r}`)"
+    if row.use is EnvUse.CHECKED:
+        return f"equal to the model's `{row.target}`, else an error (no meaning for a model without it)"
     return row.target
 
 

@@ -17,7 +17,7 @@ LIMITS = {
     "min_p": ([0, 1], [-0.01, 1.01]),
     "presence_penalty": ([-2, 2], [-2.01, 2.01]),
     "frequency_penalty": ([-2, 2], [-2.01, 2.01]),
-    "repetition_penalty": ([1e-9, 100], [0, 100.1]),
+    "repetition_penalty": ([0.01, 100], [0, 1e-44, 0.0099, 100.1]),
     "seed": ([-(2**70), 2**70, None], [1.0, "1"]),
     "max_tokens": ([0, 2**31 - 1, None], [-1, 2**31]),
     "min_tokens": ([0, 16], [-1, 17]),

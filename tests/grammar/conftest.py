@@ -27,9 +27,13 @@ def byte_backend():
 def accepts(byte_backend):
     """accepts(structured_outputs, text) -> whether the grammar takes the whole text as a value."""
 
+    compiled = {}
+
     def judge(given, text):
         constraint = parse_constraint(given, 259)
-        matcher = byte_backend.compile(constraint).new_matcher(constraint)
+        if constraint.key not in compiled:
+            compiled[constraint.key] = byte_backend.compile(constraint)
+        matcher = compiled[constraint.key].new_matcher(constraint)
         data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
         return all(matcher.accept(byte) for byte in data) and matcher.is_complete
 

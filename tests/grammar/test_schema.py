@@ -175,6 +175,9 @@ TEXTS = [
 ]
 
 
+UNMATCHED = {"boolean", "unicode_enum", "nested", "format", "definitions", "flat"}
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_what_is_accepted_validates(name, accepts):
     num_accepted = 0
@@ -182,7 +185,7 @@ def test_what_is_accepted_validates(name, accepts):
         if accepts({"json": SCHEMAS[name]}, text):
             jsonschema.validate(json.loads(text), SCHEMAS[name])
             num_accepted += 1
-    assert num_accepted or name in ("enum_typed", "array_of_arrays", "multiple", "array_of_objects", "nested") or True
+    assert num_accepted or name in UNMATCHED
 
 
 @pytest.mark.parametrize(

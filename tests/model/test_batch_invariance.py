@@ -35,7 +35,7 @@ KINDS = (
 def requests(number: int, longest: int) -> tuple[list[list[int]], list[SamplingParams]]:
     """Prompts of 1 .. `longest` ids and a parameter set for each."""
     rng = np.random.default_rng(17)
-    prompts = [rng.integers(3, 280, int(length)).tolist() for length in rng.integers(1, longest + 1, number)]
+    prompts = [rng.integers(20, 280, int(length)).tolist() for length in rng.integers(1, longest + 1, number)]
     params = [
         SamplingParams(max_tokens=4 + place % 7, ignore_eos=place % 3 == 0, **KINDS[place % len(KINDS)])
         for place in range(number)
@@ -46,7 +46,9 @@ def requests(number: int, longest: int) -> tuple[list[list[int]], list[SamplingP
 def forced(params: SamplingParams, output: RequestOutput) -> SamplingParams:
     """The same request with the tokens of `output` forced; its seed is stated, as its number will be another."""
     tokens = output.outputs[0].token_ids
-    return params.replace(golden_token_ids=tokens, seed=output.metrics.seed, max_tokens=max(len(tokens), params.min_tokens))
+    return params.replace(
+        golden_token_ids=tokens, seed=output.metrics.seed, max_tokens=max(len(tokens), params.min_tokens)
+    )
 
 
 def assert_same_bits(one: RequestOutput, other: RequestOutput) -> None:
@@ -108,11 +110,21 @@ def check(
             assert_same_bits(output, together[place])
 
 
-@pytest.mark.parametrize(("numerics", "num_threads"), [("fp32", 2), ("official", 1)])
-def test_a_request_gives_the_same_bits_alone_and_in_any_company(
-    random_model: Path, numerics: str, num_threads: int
-) -> None:
-    check(random_model, numerics, len(KINDS), 16, every=4, variants=[(num_threads, small_cache(6))])
+@pytest.mark.parametrize("numerics", ["fp32", "official"])
+def test_a_request_gives_the_same_bits_alone_and_in_any_company(random_model: Path, numerics: str) -> None:
+    check(random_model, numerics, len(KINDS), 16, every=4, variants=[(1, small_cache(6))])
+
+
+@pytest.mark.parametrize("numerics", ["fp32", "official"])
+def test_two_threads_give_the_same_bits(random_model: Path, numerics: str) -> None:
+    prompts = [list(range(3, 3 + length)) for length in (1, 40, 7)]
+    params = SamplingParams(seed=1, max_tokens=2, ignore_eos=True, logprobs=-1, prompt_logprobs=-1)
+    with LLM(random_model, numerics=numerics, max_model_len=64) as llm:
+        one = llm.generate(prompts, params, use_tqdm=False)
+        with threads(2):
+            two = llm.generate(prompts, params, use_tqdm=False)
+    for left, right in zip(one, two, strict=True):
+        assert_same_bits(left, right)
 
 
 CHOICES = SamplingParams(n=4, seed=11, max_tokens=10, ignore_eos=True, logprobs=2, prompt_logprobs=1, min_p=0.01)

@@ -5,7 +5,7 @@ import pytest
 from deepinfer import LLM, SamplingParams
 from tests.support.table_model import column_table
 
-FLAT = column_table({token: 0.0 for token in range(20, 270)})
+FLAT = column_table(dict.fromkeys(range(20, 270), 0.0))
 FREE = SamplingParams(max_tokens=6, ignore_eos=True)
 SEEDED = FREE.replace(seed=1234)
 

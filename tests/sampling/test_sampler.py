@@ -80,7 +80,6 @@ def test_bad_words_by_ids():
     object.__setattr__(request, "params", request.params.with_bad_word_ids([[2], [1, 0]]))
     sampler = make_sampler([request], 3)
     logits = torch.tensor([[2.0, 1.0, 3.0]])
-    assert sampler.needs_history(0)
     assert sampler.sample(logits, [0], [0], [[]])[0].token_id == 0  # 2 is banned
     assert sampler.sample(logits, [0], [1], [[1]])[0].token_id == 1  # 0 behind 1 too
     assert sampler.sample(logits, [0], [2], [[1, 1]])[0].token_id == 1

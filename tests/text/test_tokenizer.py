@@ -16,7 +16,7 @@ BOS = "<｜begin▁of▁sentence｜>"
 
 def test_ids_and_size(golden_tokenizer):
     t = golden_tokenizer
-    assert (t.size, t.bos_token_id, t.eos_token_id, t.pad_token_id) == (512, 0, 1, 2)
+    assert (t.size, t.bos_token_id) == (512, 0)
     assert t.special_ids >= {0, 1, 2} and t.token_to_id(BOS) == 0 and t.id_to_token(0) == BOS
     assert t.id_to_token(512) is None
 
@@ -76,7 +76,7 @@ def test_pairs_split_as_the_harness_does(byte_tokenizer):
 
 def test_pickle(byte_tokenizer):
     twin = pickle.loads(pickle.dumps(byte_tokenizer))
-    assert twin.encode_prompt("a cat") == byte_tokenizer.encode_prompt("a cat") and twin.eos_token_id == 260
+    assert twin.encode_prompt("a cat") == byte_tokenizer.encode_prompt("a cat") and twin.bos_token_id == 259
 
 
 def test_loading_errors_name_the_file(tmp_path):
@@ -96,3 +96,17 @@ def test_loading_errors_name_the_file(tmp_path):
         Tokenizer.from_path(file)
     (tmp_path / "tokenizer_config.json").unlink()
     assert Tokenizer.from_path(file).bos_token_id is None
+
+
+def test_the_models_bos_stands_in_and_must_agree(tmp_path):
+    file = tmp_path / "tokenizer.json"
+    file.write_text((GOLDEN / "tokenizer.json").read_text())
+    tokenizer = Tokenizer.from_path(file, bos_token_id=0)  # no tokenizer_config.json
+    assert tokenizer.encode_prompt("Hello") == [0, *tokenizer.encode("Hello")]
+    assert pickle.loads(pickle.dumps(tokenizer)).bos_token_id == 0
+    with pytest.raises(CheckpointError, match="no token 512"):
+        Tokenizer.from_path(file, bos_token_id=512)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": BOS}))
+    assert Tokenizer.from_path(file, bos_token_id=0).bos_token_id == 0
+    with pytest.raises(CheckpointError, match="id 0, but config.json says bos_token_id = 5"):
+        Tokenizer.from_path(file, bos_token_id=5)
