@@ -216,7 +216,7 @@ class SchedulerStats:
         num_verify_tokens: tokens that these gave, less what a stop or finish cut off their ends.
         num_drafts_verified, num_drafts_accepted: drafts in these, and those of them that became tokens (less the same).
         verified_at, accepted_at: int64 [num_drafts], these two by the draft's position.
-        num_undrafted_steps: decode steps without a draft pass behind them, since drafts did not pay or had no use.
+        num_undrafted_steps: decode steps without a draft pass behind them, since drafts did not pay.
         num_draft_probes: times that drafts were tried although they did not pay.
     """
 
@@ -299,20 +299,22 @@ class Scheduler:
 
         Args:
             step_id: the plan's.
-            tokens: int32, one for each sequence that samples (with drafts: the accepted ones and one more), and behind it
-                one for each of its forks in the plan. What is given to a sequence or a fork that is gone is ignored.
+            tokens: int32, one for each sequence that samples (with drafts: the accepted ones and one more), and behind
+                it one for each of its forks in the plan. What is given to a sequence or a fork that is gone is ignored.
             cu_tokens: int32 [S+1]; plan sequence i gets tokens[cu_tokens[i]:cu_tokens[i+1]].
             draft_ids: int32 [D, num_drafts] new drafts, a row for each plan sequence that samples and behind it one for
-                each of its forks in the plan, gone or not; -1 behind the last of a row. None: nobody got any.
+                each of its forks in the plan, gone or not; -1 behind the last of a row. None: nobody got any. How many
+                a row has must not depend on what its drafts are (a confidence of 0 may): that would bias rejection
+                sampling.
             confidences: float32 [D, num_drafts], probability that a draft is accepted if those before it are; None: 1.
         """
 
     def set_cost_curves(
         self, step_points: Sequence[tuple[int, float]], draft_points: Sequence[tuple[int, float]]
     ) -> None:
-        """Say what steps cost, for varlen: (rows, ms) of target steps, (sequences, ms) of draft passes, sizes ascending.
+        """Say what steps cost, for varlen: (rows, ms) of target steps, (sequences, ms) of draft passes.
 
-        Between two sizes the larger one's time counts. Without step points every draft is verified.
+        Sizes ascend. Between two sizes the larger one's time counts. Without step points every draft is verified.
         """
 
     def discard(self, step_id: int) -> None:

@@ -10,7 +10,8 @@
 
 namespace deepinfer {
 
-// Estimated probability that drafts 0..k of one sequence are all accepted, for each k: non-increasing, in [0, 1].
+// Estimated probability that drafts 0..k of one sequence are all accepted, for each k: non-increasing, in [0, 1], no
+// NaN.
 using CumulativeRates = std::vector<float>;
 
 // What a step costs beside the curve of its rows.

@@ -13,6 +13,7 @@ from deepinfer.config.field_error import field_error
 from deepinfer.config.grammar_config import GrammarConfig
 from deepinfer.config.numerics import Numerics
 from deepinfer.config.scheduler_config import SchedulerConfig
+from deepinfer.config.speculative_config import SpeculativeConfig
 from deepinfer.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -25,13 +26,12 @@ _CHOICES = {
 }
 # Public options of later versions, with the values that mean "not used"; a mapping may hold more, without effect then.
 _LATER: dict[str, tuple[Any, ...]] = {
-    "speculative": (None, "off", {"num_drafts": 0}),
     "yoco": (None, "off", {"mode": "off"}),
     "data_parallel_size": (1,),
     "context_parallel_size": (1,),
     "expert_parallel_size": (1,),
 }
-_LATER_KEYS = {"speculative": ("num_drafts", "varlen", "temperatures"), "yoco": ("mode", "keep_tokens")}
+_LATER_KEYS = {"yoco": ("mode", "keep_tokens")}
 _GROUPS: dict[str, type[Any]] = {"cache": CacheConfig, "scheduler": SchedulerConfig, "grammar": GrammarConfig}
 _DEFAULT_TOKEN_BUDGET = {"cuda": 8192}
 _CPU_TOKEN_BUDGET = 2048
@@ -56,6 +56,7 @@ class EngineConfig:
         cache: cache options.
         scheduler: scheduler options.
         grammar: options of structured output.
+        speculative: options of drafts.
     """
 
     model: str | None = None
@@ -72,6 +73,7 @@ class EngineConfig:
     cache: CacheConfig = field(default_factory=CacheConfig)
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     grammar: GrammarConfig = field(default_factory=GrammarConfig)
+    speculative: SpeculativeConfig = field(default_factory=SpeculativeConfig)
 
     def __post_init__(self) -> None:
         for name in ("model", "tokenizer", "revision"):
@@ -115,12 +117,13 @@ class EngineConfig:
         own = groups[""]
         if "numerics" in own:
             own["numerics"] = _parse_numerics(own["numerics"])
+        own["speculative"] = SpeculativeConfig.parse(own.get("speculative"))
         for name in ("model", "tokenizer"):
             if hasattr(own.get(name), "__fspath__"):
                 own[name] = str(own[name])
         return cls(**own, **{name: group(**groups[name]) for name, group in _GROUPS.items()})
 
-    def resolve(self, model: DeepSeekV41Config, backend: str, num_drafts: int = 0) -> EngineConfig:
+    def resolve(self, model: DeepSeekV41Config, backend: str) -> EngineConfig:
         """The same options with every None and "auto" that depends on the model or backend made definite.
 
         Raises ConfigError when they do not fit the model: block size, max_model_len, token budget.
@@ -131,13 +134,22 @@ class EngineConfig:
         if max_len > model.max_position_embeddings:
             limit = f"at most the model's max_position_embeddings ({model.max_position_embeddings})"
             raise field_error("max_model_len", max_len, limit)
+        num_drafts = self.speculative.drafts_for(model)
         budget = self._token_budget(backend, max_len, num_drafts)
         chunk = min(self.scheduler.max_prefill_chunk or budget, budget)
         scheduler = replace(
             self.scheduler, max_model_len=max_len, max_num_batched_tokens=budget, max_prefill_chunk=chunk
         )
         invariant = backend != "cuda" if self.batch_invariant is None else self.batch_invariant
-        return replace(self, backend=backend, cache=cache, scheduler=scheduler, batch_invariant=invariant)
+        speculative = replace(self.speculative, enabled=num_drafts > 0, num_drafts=num_drafts or None)
+        return replace(
+            self,
+            backend=backend,
+            cache=cache,
+            scheduler=scheduler,
+            batch_invariant=invariant,
+            speculative=speculative,
+        )
 
     def _token_budget(self, backend: str, max_len: int, num_drafts: int) -> int:
         scheduler = self.scheduler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -13,9 +13,15 @@ from deepinfer.errors import RequestError
 
 
 class TensorSink(Protocol):
-    """Receives recorded tensors; rows are aligned with the step's rows, or with `rows` when given."""
+    """Receives recorded tensors; rows are aligned with the step's rows, or with `rows` when given.
+
+    `end_step` says, by sequence number, how many tokens of the text have been fed: rows at later positions belonged to
+    drafts that were wrong.
+    """
 
     def record(self, name: str, tensor: torch.Tensor, rows: torch.Tensor | None) -> None: ...
+
+    def end_step(self, num_fed: Mapping[int, int]) -> None: ...
 
 
 class Probe:
@@ -50,6 +56,11 @@ class Probe:
         for patterns, sink in self._sinks:
             if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
                 sink.record(name, tensor, rows)
+
+    def end_step(self, num_fed: Mapping[int, int]) -> None:
+        """Tell every sink which rows of the step count."""
+        for _, sink in self._sinks:
+            sink.end_step(num_fed)
 
     def replace(self, point: str, function: Callable[..., Any]) -> None:
         """Call ``function(original, *args)`` wherever the component `point` is called, until `restore`.

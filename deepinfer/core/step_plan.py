@@ -22,6 +22,8 @@ class StepPlan(Protocol):
         lookback_ids: int32 [S, num_lookback] tokens before the sequence's first row, nearest first; -1 before the
             start.
         samples: bool [S], whether the last row yields a token.
+        num_drafts: int32 [S] drafts to judge: a decoding sequence's rows are its newest token and then these.
+        make_drafts: whether the draft model is to run behind the step.
         output_indices: int32 [S] index of the token to be sampled.
         fork_seq_ids, cu_forks: int64 sequences that begin with this step, flat, with prefix sums int32 [S+1]. Each gets
             its first token from the same row as the sequence it is listed for.
@@ -52,6 +54,10 @@ class StepPlan(Protocol):
     def lookback_ids(self) -> np.ndarray: ...
     @property
     def samples(self) -> np.ndarray: ...
+    @property
+    def num_drafts(self) -> np.ndarray: ...
+    @property
+    def make_drafts(self) -> bool: ...
     @property
     def output_indices(self) -> np.ndarray: ...
     @property

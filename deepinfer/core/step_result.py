@@ -63,9 +63,14 @@ class StepResult:
         prompt_logprobs: per sequence, or None.
         errors: seq_id -> what went wrong with that sequence alone (no token was sampled for it); a SequenceEnd says
             that it is complete.
+        draft_ids: int32 [D, G] drafts for the next step, a row for each sequence that samples and behind it one for
+            each of its forks; -1 for none. None when no draft pass ran.
+        confidences: float32 [D, G] of the drafts.
     """
 
     step_id: int
     samples: list[list[SampledToken]]
     prompt_logprobs: list[PromptLogprobs | None]
     errors: dict[int, Exception] = field(default_factory=dict)
+    draft_ids: np.ndarray | None = None
+    confidences: np.ndarray | None = None

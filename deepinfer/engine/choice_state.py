@@ -28,6 +28,7 @@ class ChoiceState:
         grammar_complete: whether the newest token left a whole value of the grammar; None without one.
         hits_stop_id: whether the newest token ends a structured sequence as a stop id of the request.
         finish_reason, stop_reason, failure: how it ended; None while it runs.
+        num_draft_tokens, num_accepted_tokens: drafts that were judged, and those that became tokens.
         num_sent_tokens, num_sent_pieces: what deltas have given out already.
     """
 
@@ -42,6 +43,8 @@ class ChoiceState:
     finish_reason: FinishReason | None = None
     stop_reason: str | int | None = None
     failure: RequestFailure | None = None
+    num_draft_tokens: int = 0
+    num_accepted_tokens: int = 0
     num_sent_tokens: int = 0
     num_sent_pieces: int = 0
 
@@ -82,6 +85,11 @@ class ChoiceState:
             self.pieces.append(piece if self.stops is None else self.stops.push(piece, len(self.token_ids)))
             if self.match is not None:
                 return
+
+    def count_drafts(self, num_drafts: int, num_new_tokens: int) -> None:
+        """Note a step that judged drafts and gave tokens; what a stop string cut off does not count as accepted."""
+        self.num_draft_tokens += num_drafts
+        self.num_accepted_tokens += min(num_new_tokens - 1, num_drafts)
 
     def finish_text(self) -> None:
         """Add what the detokenizer and the stop strings still hold back."""

@@ -135,6 +135,10 @@ class LLMEngine:
             num_generated_tokens=counters.num_generated_tokens,
             num_forked=counters.num_forked,
             num_preemptions=counters.num_preemptions,
+            num_verify_steps=counters.num_verify_steps,
+            num_verify_tokens=counters.num_verify_tokens,
+            num_drafts_verified=counters.num_drafts_verified,
+            num_drafts_accepted=counters.num_drafts_accepted,
             step_seconds=self._step_seconds,
             execute_seconds=self._execute_seconds,
         )
@@ -199,7 +203,9 @@ class LLMEngine:
         cu_tokens = np.zeros(plan.num_seqs + 1, dtype=np.int32)
         np.cumsum([len(samples) for samples in result.samples], out=cu_tokens[1:])
         try:
-            return self._scheduler.update(plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens)
+            return self._scheduler.update(
+            plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
+        )
         except ValueError:
             self._scheduler.discard(plan.step_id)
             raise
@@ -219,6 +225,7 @@ class LLMEngine:
             raise
         finally:
             self._collect(outputs)
+        self._worker.probe.end_step(outputs.num_fed)
         self._step_seconds += time.perf_counter() - self._step_started
         if self._log_interval > 0 and (plan.step_id + 1) % self._log_interval == 0:
             logger.info("step %d: %s", plan.step_id, self.stats())

@@ -83,6 +83,8 @@ class OutputBuilder:
             logprobs=logprobs,
             finish_reason=choice.finish_reason,
             stop_reason=choice.stop_reason,
+            num_draft_tokens=choice.num_draft_tokens,
+            num_accepted_tokens=choice.num_accepted_tokens,
             error=choice.failure,
             grammar_complete=choice.has_whole_value,
         )

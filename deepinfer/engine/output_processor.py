@@ -95,6 +95,7 @@ class OutputProcessor:
             self._fail(seq_id, error, outputs)
         self._take_scores(plan, result)
         samples = _samples_by_sequence(plan, result)
+        num_drafts = dict(zip(plan.seq_ids.tolist(), plan.num_drafts.tolist(), strict=True))
         bounds, tokens = update.cu_tokens.tolist(), update.tokens.tolist()
         reasons, stop_ids = update.finish_reasons.tolist(), update.stop_token_ids.tolist()
         for place, seq_id in enumerate(update.seq_ids.tolist()):
@@ -105,6 +106,9 @@ class OutputProcessor:
             new_tokens = tokens[bounds[place] : bounds[place + 1]]
             try:
                 self._take_tokens(state, choice, new_tokens, samples.get(seq_id, []))
+                if new_tokens:
+                    choice.count_drafts(num_drafts.get(seq_id, 0), len(new_tokens))
+                    outputs.num_fed[seq_id] = len(choice.request.prompt_token_ids) + len(choice.token_ids) - 1
                 self._settle(state, choice, reasons[place], stop_ids[place], outputs)
             except Exception as error:
                 logger.exception("the output of request %r cannot be made", state.request.request_id)

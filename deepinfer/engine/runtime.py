@@ -106,6 +106,8 @@ def _scheduler_config(config: EngineConfig, model_config: DeepSeekV41Config, wor
         max_model_len=options.max_model_len,
         num_lookback=model_config.engram_max_ngram_size - 1 if model_config.has_engram else 0,
         enable_chunked_prefill=options.enable_chunked_prefill,
+        num_drafts=config.speculative.num_drafts or 0,
+        varlen=bool(config.speculative.varlen),
     )
 
 

@@ -22,6 +22,9 @@ class EngineStats:
         num_generated_tokens: tokens handed out, over all choices.
         num_forked: choices that began on their prompt's blocks instead of computing it again.
         num_preemptions: times a sequence lost its cache.
+        num_verify_steps: decode steps that judged drafts, counted for each sequence.
+        num_verify_tokens: tokens that these gave.
+        num_drafts_verified, num_drafts_accepted: drafts judged in them, and those that became tokens.
         step_seconds: time inside steps.
         execute_seconds: the worker's part of it.
     """
@@ -45,8 +48,17 @@ class EngineStats:
     num_generated_tokens: int
     num_forked: int
     num_preemptions: int
+    num_verify_steps: int
+    num_verify_tokens: int
+    num_drafts_verified: int
+    num_drafts_accepted: int
     step_seconds: float
     execute_seconds: float
+
+    @property
+    def tokens_per_verify_step(self) -> float | None:
+        """Tokens that a verifying decode step gave on average (decisions 28); None before the first."""
+        return self.num_verify_tokens / self.num_verify_steps if self.num_verify_steps else None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ class Tap:
         """
         self._current_rows = current_rows
         self._request_id_of = request_id_of
+        self._request_ids: dict[int, str] = {}
+        self._num_fed: dict[str, int] = {}
         self._chunks: dict[str, dict[str, list[tuple[np.ndarray, torch.Tensor]]]] = {}
 
     def record(self, name: str, tensor: torch.Tensor, rows: torch.Tensor | None) -> None:
@@ -42,9 +44,16 @@ class Tap:
             request_id = self._request_id_of(seq_id)
             if request_id is None:
                 continue
+            self._request_ids[seq_id] = request_id
             picked = np.flatnonzero(seq_ids == seq_id)
             chunk = (positions[picked].copy(), values[torch.from_numpy(picked)])
             by_request.setdefault(request_id, []).append(chunk)
+
+    def end_step(self, num_fed: Mapping[int, int]) -> None:
+        """Note how many tokens of each sequence number have been fed; rows of wrong drafts stand behind them."""
+        for seq_id, number in num_fed.items():
+            if seq_id in self._request_ids:
+                self._num_fed[self._request_ids[seq_id]] = number
 
     def names(self) -> list[str]:
         """Names of everything recorded, sorted."""
@@ -69,12 +78,12 @@ class Tap:
 
     def _merged(self, name: str, request_id: str) -> tuple[np.ndarray, torch.Tensor]:
         chunks = self._chunks[name][request_id]
-        if len(chunks) == 1 and np.all(np.diff(chunks[0][0]) > 0):
-            return chunks[0]
-        positions = np.concatenate([chunk[0] for chunk in chunks])
-        values = torch.cat([chunk[1] for chunk in chunks])
-        # The last row of a position is the valid one: look for its first occurrence from behind.
-        unique, last = np.unique(positions[::-1], return_index=True)
-        merged = (unique, values[torch.from_numpy(len(positions) - 1 - last)])
-        self._chunks[name][request_id] = [merged]
-        return merged
+        if len(chunks) > 1 or not np.all(np.diff(chunks[0][0]) > 0):
+            positions = np.concatenate([chunk[0] for chunk in chunks])
+            values = torch.cat([chunk[1] for chunk in chunks])
+            # The last row of a position is the valid one: look for its first occurrence from behind.
+            unique, last = np.unique(positions[::-1], return_index=True)
+            chunks[:] = [(unique, values[torch.from_numpy(len(positions) - 1 - last)])]
+        positions, values = chunks[0]
+        count = int(np.searchsorted(positions, self._num_fed.get(request_id, np.iinfo(np.int64).max)))
+        return positions[:count], values[:count]

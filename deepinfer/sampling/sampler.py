@@ -81,6 +81,23 @@ class Sampler:
             results += self._sample_block(logits[block], states[block], output_indices[block], history[block])
         return results
 
+    def draft(
+        self, logits: torch.Tensor, seq_ids: Sequence[int], output_indices: Sequence[int]
+    ) -> list[int]:
+        """Guess one token per row from a draft model's logits float32 [S, V]: no bans, masks or penalties, but each
+        sequence's temperature and filters, and the key with which `sample` will draw at that output index.
+        """
+        usable = logits[:, : self._num_valid_ids]
+        states = [self._states[seq_id] for seq_id in seq_ids]
+        tokens: list[int] = usable.argmax(dim=-1).tolist()
+        finite = torch.isfinite(usable.amax(dim=-1)).tolist()
+        drawing = [row for row, state in enumerate(states) if finite[row] and not state.takes_argmax]
+        if drawing:
+            rows = [(states[row], output_indices[row]) for row in drawing]
+            for row, token in zip(drawing, _draw_rows(usable[drawing], rows), strict=True):
+                tokens[row] = token
+        return tokens
+
     def _sample_block(
         self,
         logits: torch.Tensor,

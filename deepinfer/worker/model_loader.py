@@ -18,34 +18,38 @@ from deepinfer.models.deepseek_v41.weights import tensor_table
 from deepinfer.text.vocabulary_map import compressed_vocabulary
 
 
-def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, load_format: str) -> DeepSeekV41Model:
+def load_model(
+    runtime: ModelRuntime, directory: Path, device: torch.device, load_format: str, with_drafts: bool = False
+) -> DeepSeekV41Model:
     """The target model with its weights on `device`.
 
     Args:
         runtime: config, ops, numerics.
         directory: checkpoint directory; tokenizer.json is needed when the model has Engram layers.
         device: where weights go; Engram tables stay in the mapped file.
+        with_drafts: load the draft model too.
         load_format: "auto" reads the files, "dummy" makes random weights from the config alone.
 
     Raises CheckpointError naming file and tensor before any compute.
     """
     vocabulary = _engram_vocabulary(runtime, directory)
     if load_format == "dummy":
-        return DeepSeekV41Model(runtime, DummySource(runtime.config), device, vocabulary)
+        return DeepSeekV41Model(runtime, DummySource(runtime.config), device, vocabulary, with_drafts)
     with CheckpointReader(directory) as reader:
         validate_checkpoint(reader, runtime.config)
         source = TrackedSource(reader)
-        model = DeepSeekV41Model(runtime, source, device, vocabulary)
-        source.check(_used_names(runtime.config))
+        model = DeepSeekV41Model(runtime, source, device, vocabulary, with_drafts)
+        source.check(_used_names(runtime.config, with_drafts))
     return model
 
 
-def _used_names(config: DeepSeekV41Config) -> list[str]:
-    """Tensors of the text model: no drafts, no images, and so no router bias for image tokens."""
+def _used_names(config: DeepSeekV41Config, with_drafts: bool) -> list[str]:
+    """Tensors of the text model: no images, and so no router bias for image tokens; drafts when they are on."""
+    unused = ("vision",) if with_drafts else ("draft", "vision")
     return [
         spec.name
         for spec in tensor_table(config)
-        if spec.group not in ("draft", "vision") and not spec.name.endswith("gate.bias_vl")
+        if spec.group not in unused and not spec.name.endswith("gate.bias_vl")
     ]
 
 

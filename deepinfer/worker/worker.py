@@ -18,11 +18,13 @@ from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.device import memory_probe, resolve_device
+from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
 from deepinfer.worker.memory import MemoryDemand, plan_memory
 from deepinfer.worker.memory_plan import MemoryPlan
 from deepinfer.worker.model_loader import load_model
 from deepinfer.worker.model_runner import ModelRunner
+from deepinfer.worker.token_chooser import TokenChooser
 from deepinfer.worker.replace_points import replace_points
 
 logger = get_logger(__name__)
@@ -54,17 +56,24 @@ class Worker:
         device = resolve_device(config.device, backend.name)
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
+        num_drafts = config.speculative.num_drafts or 0
         runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_positions=max_len)
-        model = load_model(runtime, directory, device, config.load_format)
-        table = cache_table(model_config, config.numerics, config.cache.kv_cache_dtype, config.cache.block_size)
+        model = load_model(runtime, directory, device, config.load_format, with_drafts=num_drafts > 0)
+        dtype, block_size = config.cache.kv_cache_dtype, config.cache.block_size
+        table = cache_table(model_config, config.numerics, dtype, block_size, num_drafts)
         demand = MemoryDemand(table, config.scheduler.max_num_seqs, max_len, is_cpu=device.type == "cpu")
         self.memory_plan: MemoryPlan = plan_memory(demand, config.cache, memory_probe(device))
         logger.info("caches on %s:\n  %s", device, self.memory_plan.explain().replace("\n", "\n  "))
         caches = allocate_caches(table, self.memory_plan.num_blocks, self.memory_plan.num_slots, device)
         num_ngrams = model_config.engram_max_ngram_size if model_config.has_engram else 0
         sampler = Sampler(num_valid_ids, eos_token_ids)
+        proposer: DraftProposer | None = None
+        if model.draft is not None:
+            temperatures = config.speculative.confidence_temperatures(num_drafts)
+            proposer = DraftProposer(model.draft, caches, sampler, temperatures, max_len)
+        chooser = TokenChooser(model, sampler, self.probe)
         self._runner: ModelRunner | None = ModelRunner(
-            model, caches, sampler, self.probe, num_ngrams, num_valid_ids, device
+            model, caches, chooser, proposer, self.probe, num_ngrams, num_valid_ids, device
         )
 
     def add_request(self, request: EngineRequest) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 from zlib import crc32
 
 import numpy as np
@@ -69,21 +70,57 @@ class FakeWorker:
     cache: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)  # (block, offset) -> (seq, token)
     states: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot -> (seq, tokens seen)
     parents: dict[int, int] = field(default_factory=dict)  # of forks
+    random: Random = field(default_factory=lambda: Random(5))
 
     def execute(self, plan: StepPlan) -> tuple[np.ndarray, np.ndarray]:
-        """Write the rows of every sequence, read its text back, sample. Returns tokens and cu_tokens."""
+        """Write the rows of every sequence, read its text back, sample. Returns tokens and cu_tokens.
+
+        New drafts are left in draft_ids and confidences.
+        """
         assert plan.num_tokens <= self.config.max_num_batched_tokens
         assert plan.num_seqs <= self.config.max_num_seqs
         assert len(set(plan.seq_ids.tolist())) == plan.num_seqs
         self._copy(plan)
+        self._draft_rows: list[list[int]] = []
         tokens: list[int] = []
         cu_tokens = [0]
         for i in range(plan.num_seqs):
             text = self._write_and_read(plan, i)
             if plan.samples[i]:
-                tokens += [next_token(text, choice) for choice in self._choices(plan, i)]
+                num_drafts = int(plan.num_drafts[i])
+                drafts = text[len(text) - num_drafts :]
+                del text[len(text) - num_drafts :]
+                for choice in self._choices(plan, i):
+                    accepted = self._verify(text, drafts, choice)
+                    tokens += accepted
+                    self._draft_rows.append(self._draft(text + accepted, choice))
             cu_tokens.append(len(tokens))
         return np.array(tokens, dtype=np.int32), np.array(cu_tokens, dtype=np.int32)
+
+    def drafts(self, plan: StepPlan) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """New drafts of the step that was executed last, and their confidences (random ones)."""
+        if not plan.make_drafts:
+            return None, None
+        ids = np.array(self._draft_rows, dtype=np.int32).reshape(-1, self.config.num_drafts)
+        confidences = [self.random.random() for _ in range(ids.size)]
+        return ids, np.array(confidences, dtype=np.float32).reshape(ids.shape)
+
+    def _verify(self, text: list[int], drafts: list[int], choice: int) -> list[int]:
+        """The drafts that are right, and the token behind them."""
+        tokens: list[int] = []
+        for draft in (*drafts, None):
+            tokens.append(next_token(text + tokens, choice))
+            if tokens[-1] != draft:
+                break
+        return tokens
+
+    def _draft(self, text: list[int], choice: int) -> list[int]:
+        """A random number of drafts, each wrong now and then."""
+        drafts: list[int] = []
+        for _ in range(self.random.randint(0, self.config.num_drafts)):
+            is_wrong = self.random.random() < 0.2
+            drafts.append(self.random.randrange(VOCAB_SIZE) if is_wrong else next_token(text + drafts, choice))
+        return drafts + [-1] * (self.config.num_drafts - len(drafts))
 
     def _copy(self, plan: StepPlan) -> None:
         sources, destinations = ({pair[side] for pair in plan.slot_copies.tolist()} for side in (0, 1))
@@ -116,7 +153,10 @@ class FakeWorker:
             owner, num_seen = self.states[slot]
             fresh = owner == parent and start == plan.prompt_lens[i]
             assert owner == seq_id or fresh
-            assert num_seen == start or (plan.kind == "decode" and num_seen == start + 1)  # a repeated step
+            # Ahead: a repeated step, or rejected drafts.
+            assert 0 <= num_seen - start <= (1 + self.config.num_drafts if plan.kind == "decode" else 0)
+        assert plan.kind != "decode" or len(ids) == 1 + plan.num_drafts[i] <= 1 + self.config.num_drafts
+        assert plan.kind == "decode" or plan.num_drafts[i] == 0
         self.states[slot] = (seq_id, start + len(ids))
         size = self.config.block_size
         for token, p in zip(ids, positions, strict=True):
@@ -128,7 +168,7 @@ class FakeWorker:
         wanted = [text[start - 1 - r] if start - 1 - r >= 0 else -1 for r in range(self.config.num_lookback)]
         assert plan.lookback_ids[i].tolist() == wanted
         if plan.samples[i]:
-            assert plan.output_indices[i] == len(text) - plan.prompt_lens[i]
+            assert plan.output_indices[i] == len(text) - plan.num_drafts[i] - plan.prompt_lens[i]
         return text
 
 
@@ -166,7 +206,7 @@ class Driver:
         return plan
 
     def finish_step(self, plan: StepPlan, tokens: np.ndarray, cu_tokens: np.ndarray) -> None:
-        update = self.scheduler.update(plan.step_id, tokens, cu_tokens)
+        update = self.scheduler.update(plan.step_id, tokens, cu_tokens, *self.worker.drafts(plan))
         self.scheduler.check()
         for i, seq_id in enumerate(update.seq_ids.tolist()):
             new = update.tokens[update.cu_tokens[i] : update.cu_tokens[i + 1]].tolist()

@@ -25,14 +25,16 @@ class TestConfig:
         with pytest.raises(ValueError, match=f"{name} is 0; it must be 1"):
             make_config(**{name: 0})
 
-    def test_drafts_are_refused_until_they_exist(self):
-        with pytest.raises(ValueError, match="num_drafts is 3"):
-            make_config(num_drafts=3)
+    def test_too_many_drafts_are_refused(self):
+        with pytest.raises(ValueError, match=r"num_drafts is 65; it must be 0\.\.64"):
+            make_config(num_drafts=65)
+        with pytest.raises(ValueError, match=r"max_num_batched_tokens is 3; it must be 4\.\."):
+            make_config(num_drafts=3, max_num_batched_tokens=3)
 
     def test_fields_read_back(self):
-        config = Scheduler(make_config(enable_chunked_prefill=False)).config
+        config = Scheduler(make_config(enable_chunked_prefill=False, num_drafts=2, varlen=True)).config
         assert (config.num_blocks, config.block_size, config.num_lookback) == (64, 4, 3)
-        assert (config.enable_chunked_prefill, config.num_drafts) == (False, 0)
+        assert (config.enable_chunked_prefill, config.num_drafts, config.varlen) == (False, 2, True)
 
 
 class TestAdd:

@@ -27,10 +27,28 @@ class SchedulerWalk(RuleBasedStateMachine):
         max_model_len=st.integers(1, 40),
         num_lookback=st.integers(0, 3),
         chunked=st.booleans(),
+        num_drafts=st.sampled_from([0, 0, 1, 2, 5]),
+        varlen=st.booleans(),
     )
-    def start(self, num_blocks, block_size, seats, slots, budget, chunk, max_model_len, num_lookback, chunked):
+    def start(
+        self,
+        num_blocks,
+        block_size,
+        seats,
+        slots,
+        budget,
+        chunk,
+        max_model_len,
+        num_lookback,
+        chunked,
+        num_drafts,
+        varlen,
+    ):
+        budget += num_drafts
         self.config = SchedulerConfig(
-            num_blocks, block_size, slots, seats, budget, chunk, max_model_len, num_lookback, chunked
+            *(num_blocks, block_size, slots, seats, budget, chunk, max_model_len, num_lookback, chunked),
+            num_drafts,
+            varlen,
         )
         self.driver = Driver(self.config)
         self.specs: dict[int, SequenceSpec] = {}
@@ -58,6 +76,11 @@ class SchedulerWalk(RuleBasedStateMachine):
         self.specs |= dict.fromkeys(family, spec)
         self.next_id += 1
         return multiple(*family)
+
+    @rule(per_row=st.floats(0, 3), per_pass=st.floats(0.01, 3), last=st.integers(0, 40))
+    def change_costs(self, per_row, per_pass, last):
+        points = [(rows, 1 + per_row * rows) for rows in range(2, last, 2)]
+        self.driver.scheduler.set_cost_curves(points, [(100, per_pass)])
 
     @rule(num_steps=st.integers(1, 8))
     def step(self, num_steps):

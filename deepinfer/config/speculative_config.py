@@ -1,0 +1,127 @@
+"""Options of speculative decoding: how many drafts, how they are accepted, how sure the draft model really is."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deepinfer.config.field_error import field_error
+from deepinfer.errors import ConfigError, UnsupportedFeatureError
+from deepinfer.logging import get_logger
+
+if TYPE_CHECKING:
+    from deepinfer.config.model_config import DeepSeekV41Config
+
+logger = get_logger(__name__)
+
+MAX_DRAFTS = 32
+_MIN_TEMPERATURE = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculativeConfig:
+    """Speculative group of EngineConfig; made by `parse`, made definite by `resolve`.
+
+    Attributes:
+        enabled: None: when the checkpoint has draft stages; False: never.
+        num_drafts: drafts per sequence and step, 1 .. 32; None: the block size the draft model was trained with.
+        varlen: "auto" or True: how many drafts are verified follows from a cost curve where one is known; False: all.
+        acceptance: "coupled" (None means it): a draft counts when it equals the token that the sampler draws.
+        temperatures: divisor of the confidence scores, one for all drafts or one per draft; None: 1.
+        report_confidence: keep the confidences of verified drafts in the outputs.
+    """
+
+    enabled: bool | None = None
+    num_drafts: int | None = None
+    varlen: bool | str = "auto"
+    acceptance: str | None = None
+    temperatures: tuple[float, ...] | None = None
+    report_confidence: bool = False
+
+    def __post_init__(self) -> None:
+        if self.num_drafts is not None and (type(self.num_drafts) is not int or not 1 <= self.num_drafts <= MAX_DRAFTS):
+            raise field_error("speculative.num_drafts", self.num_drafts, f"an integer from 1 to {MAX_DRAFTS}")
+        if self.varlen not in ("auto", True, False):
+            raise field_error("speculative.varlen", self.varlen, '"auto", True or False')
+        if self.acceptance == "rejection":
+            raise UnsupportedFeatureError("speculative.acceptance = 'rejection': not in this version yet; use 'coupled'")
+        if self.acceptance not in (None, "coupled"):
+            raise field_error("speculative.acceptance", self.acceptance, "None or 'coupled'")
+        if type(self.report_confidence) is not bool:
+            raise field_error("speculative.report_confidence", self.report_confidence, "True or False")
+        for value in self.temperatures or ():
+            if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+                raise field_error("speculative.temperatures", value, "positive numbers")
+
+    @classmethod
+    def parse(cls, value: Any) -> SpeculativeConfig:
+        """From None, "off", a mapping of the fields, or the path of a calibration file (JSON with the fields)."""
+        if value is None:
+            return cls()
+        if isinstance(value, str) and value == "off":
+            return cls(enabled=False)
+        if isinstance(value, (str, PathLike)):
+            return cls.parse(_read_calibration(Path(fspath(value))))
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            raise field_error("speculative", value, 'None, "off", a mapping or the path of a calibration file')
+        known = {item.name for item in fields(cls)} - {"enabled"}
+        options = dict(value)
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise ConfigError(f"speculative: unknown option {unknown[0]!r}; expected {', '.join(sorted(known))}")
+        if type(options.get("num_drafts")) is int and options["num_drafts"] == 0:
+            return cls(enabled=False)
+        if options.get("temperatures") is not None:
+            options["temperatures"] = _as_tuple(options["temperatures"])
+        return cls(**options)
+
+    def drafts_for(self, model: DeepSeekV41Config) -> int:
+        """Drafts per step for a model: 0 when off. Asking for drafts that a checkpoint cannot make is a ConfigError."""
+        if self.enabled is False:
+            return 0
+        if not model.num_nextn_predict_layers:
+            if self.num_drafts is not None:
+                raise field_error("speculative.num_drafts", self.num_drafts, "None or 0: the checkpoint has no drafts")
+            return 0
+        number = self.num_drafts or model.dspark_block_size
+        if number != model.dspark_block_size:
+            logger.warning(
+                "speculative.num_drafts = %d, but the draft model was trained with blocks of %d: drafts will be worse",
+                number,
+                model.dspark_block_size,
+            )
+        if self.temperatures is not None and len(self.temperatures) not in (1, number):
+            expectation = f"one number, or one per draft ({number})"
+            raise field_error("speculative.temperatures", self.temperatures, expectation)
+        return number
+
+    def confidence_temperatures(self, num_drafts: int) -> tuple[float, ...]:
+        """One temperature per draft position, at least 1e-5 each."""
+        given = self.temperatures or (1.0,)
+        values = given * num_drafts if len(given) == 1 else given
+        return tuple(max(float(value), _MIN_TEMPERATURE) for value in values)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (int, float)):
+        return (value,)
+    if isinstance(value, Sequence) and not isinstance(value, str) and value:
+        return tuple(value)
+    raise field_error("speculative.temperatures", value, "a number or a list of numbers")
+
+
+def _read_calibration(path: Path) -> Mapping[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"speculative: the calibration file {str(path)!r} cannot be read ({error})") from error
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"speculative: the calibration file {str(path)!r} holds no JSON object")
+    return {key: item for key, item in values.items() if key in ("num_drafts", "temperatures", "varlen")}

@@ -1,0 +1,129 @@
+"""Runs the draft model behind a step: the next drafts of every sequence that got a token, and their confidences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.probe import Probe
+from deepinfer.core.step_plan import StepPlan
+from deepinfer.core.step_result import SampledToken
+from deepinfer.models.deepseek_v41.draft_model import DraftModel
+from deepinfer.sampling.sampler import Sampler
+from deepinfer.worker.token_chooser import first_sample_rows
+
+_SCORE_LIMIT = 60.0
+_NO_DRAFT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Drafts in the order the scheduler takes them: a row for each plan sequence that samples and its forks behind it.
+
+    Attributes:
+        draft_ids: int32 [D, G], -1 for a row without drafts.
+        confidences: float32 [D, G], probability that a draft is accepted given that those before it are.
+    """
+
+    draft_ids: np.ndarray
+    confidences: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """Who gets drafts: a sequence, its newest token, where that stands, and whose slot holds the context."""
+
+    seq_id: int
+    anchor: int
+    last_position: int
+    state_slot: int
+    output_index: int
+
+
+class DraftProposer:
+    """One draft pass and the sequential head loop (spec/decode.md 1.4 and 2).
+
+    Drafted ids come from the raw adjusted logits with the request's own temperature and filters, drawn with the key of
+    the output index they speak about: the same noise that the target will use there (coupled acceptance).
+
+    Args:
+        draft: the draft model.
+        caches: all cache tensors.
+        sampler: knows every sequence's parameters and keys.
+        temperatures: [G] confidence temperature per draft position.
+        max_positions: no draft row may stand at or behind this position.
+    """
+
+    def __init__(
+        self,
+        draft: DraftModel,
+        caches: CacheTensors,
+        sampler: Sampler,
+        temperatures: tuple[float, ...],
+        max_positions: int,
+    ) -> None:
+        self._draft = draft
+        self._caches = caches
+        self._sampler = sampler
+        self._probe = Probe()  # rows of a draft pass are no rows of the step: they are not recorded
+        self._temperatures = temperatures
+        self._max_positions = max_positions
+
+    def propose(
+        self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception], device: torch.device
+    ) -> Proposals:
+        """Drafts behind a step whose new tokens are `samples`."""
+        owners = self._owners(plan, samples, errors)
+        num_drafts = len(self._temperatures)
+        ids = np.full((len(owners), num_drafts), _NO_DRAFT, dtype=np.int32)
+        confidences = np.zeros((len(owners), num_drafts), dtype=np.float32)
+        drafting = [row for row, owner in enumerate(owners) if owner is not None]
+        if drafting:
+            drafted = self._run([owner for owner in owners if owner is not None], device)
+            ids[drafting], confidences[drafting] = drafted.draft_ids, drafted.confidences
+        return Proposals(ids, confidences)
+
+    def _owners(
+        self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception]
+    ) -> list[_Owner | None]:
+        """One entry per row of the proposals; None where no block fits or nothing was sampled."""
+        first_rows = first_sample_rows(plan)
+        owners: list[_Owner | None] = []
+        for s in np.flatnonzero(plan.samples).tolist():
+            fork_ids = plan.fork_seq_ids[plan.cu_forks[s] : plan.cu_forks[s + 1]].tolist()
+            own = samples[s][: len(samples[s]) - len(fork_ids)] if samples[s] else []
+            last = int(plan.positions[first_rows[s]]) + max(len(own), 1) - 1
+            slot, index = int(plan.state_slots[s]), int(plan.output_indices[s])
+            newest = [(int(plan.seq_ids[s]), own[-1].token_id if own else None, index + len(own))]
+            for place, fork_id in enumerate(fork_ids):
+                newest.append((fork_id, samples[s][len(own) + place].token_id if own else None, 1))
+            for seq_id, anchor, next_index in newest:
+                fits = last + len(self._temperatures) < self._max_positions
+                usable = anchor is not None and fits and seq_id not in errors
+                owners.append(_Owner(seq_id, anchor, last, slot, next_index) if usable and anchor is not None else None)
+        return owners
+
+    def _run(self, owners: list[_Owner], device: torch.device) -> Proposals:
+        anchors = torch.tensor([owner.anchor for owner in owners], device=device)
+        block = self._draft.forward(
+            anchors,
+            torch.tensor([owner.last_position for owner in owners], device=device),
+            torch.tensor([owner.state_slot for owner in owners], device=device),
+            self._caches,
+            self._probe,
+            len(self._temperatures),
+        )
+        seq_ids = [owner.seq_id for owner in owners]
+        ids = np.empty((len(owners), len(self._temperatures)), dtype=np.int32)
+        scores = np.empty(ids.shape, dtype=np.float64)
+        previous = anchors
+        for k in range(ids.shape[1]):
+            adjusted, score = self._draft.adjust(block, k, previous)
+            ids[:, k] = self._sampler.draft(adjusted, seq_ids, [owner.output_index + k for owner in owners])
+            scores[:, k] = score.cpu().numpy()
+            previous = torch.from_numpy(ids[:, k].astype(np.int64)).to(device)
+        scaled = np.clip(scores / np.asarray(self._temperatures), -_SCORE_LIMIT, _SCORE_LIMIT)
+        return Proposals(ids, (1.0 / (1.0 + np.exp(-np.nan_to_num(scaled)))).astype(np.float32))

@@ -1,0 +1,129 @@
+"""Turns a step's hidden states into new tokens: samples row by row and goes on while drafts are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import torch
+
+from deepinfer.core.engine_request import EngineRequest
+from deepinfer.core.probe import Probe
+from deepinfer.core.step_plan import StepPlan
+from deepinfer.core.step_result import SampledToken
+from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.sampling.sampler import Sampler
+
+FAILED: Final = SampledToken(token_id=0)  # stands for the token that a failed fork did not get
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """A live sequence: its request and the tokens it has been given so far."""
+
+    request: EngineRequest
+    output_ids: list[int] = field(default_factory=list)
+
+
+class TokenChooser:
+    """Coupled acceptance (decisions 15): the token of output index t is the plain sampler's draw for t, whatever was
+    drafted; a draft only decides whether the row behind it already stands on the right text.
+
+    So tokens, log-probabilities and every rule of the sampler are those of decoding without drafts, and nothing has to
+    be rolled back: row k + 1 is looked at only when the token of row k equals draft k.
+
+    Args:
+        model: its output matrix.
+        sampler: row-wise sampler.
+        probe: research hooks.
+    """
+
+    def __init__(self, model: DeepSeekV41Model, sampler: Sampler, probe: Probe) -> None:
+        self._model = model
+        self._sampler = sampler
+        self._probe = probe
+        self._sequences: dict[int, _Sequence] = {}
+
+    def add(self, request: EngineRequest) -> None:
+        """Make a sequence known."""
+        self._sequences[request.seq_id] = _Sequence(request)
+        self._sampler.add(request)
+
+    def release(self, seq_id: int) -> None:
+        """Forget a sequence; unknown ones are ignored."""
+        if self._sequences.pop(seq_id, None) is not None:
+            self._sampler.remove(seq_id)
+
+    def request_of(self, seq_id: int) -> EngineRequest:
+        """The request of a live sequence."""
+        return self._sequences[seq_id].request
+
+    def choose(
+        self, plan: StepPlan, hidden_of: Callable[[np.ndarray], torch.Tensor], errors: dict[int, Exception]
+    ) -> list[list[SampledToken]]:
+        """New tokens per sequence of the plan; behind them the first token of each fork that begins there.
+
+        Args:
+            hidden_of: rows int64 [n] of the step -> their hidden states [n, D].
+            errors: by seq_id; a sequence that already has one gets no token. New ones are added, but only where a
+                sequence has got no token at all: after accepted drafts the next step meets the same error again.
+        """
+        samples: list[list[SampledToken]] = [[] for _ in plan.seq_ids]
+        alive = np.flatnonzero(plan.samples)
+        first_rows = first_sample_rows(plan)
+        depth = 0
+        while len(alive):
+            rows = first_rows[alive] + depth
+            logits = self._model.logits(hidden_of(rows))
+            self._probe.record("logits", logits, torch.from_numpy(rows))
+            indices = (plan.output_indices[alive] + depth).tolist()
+            found = errors if depth == 0 else {}
+            tokens = self._next_tokens(logits, plan.seq_ids[alive].tolist(), indices, found)
+            survivors = []
+            for place, (s, token) in enumerate(zip(alive.tolist(), tokens, strict=True)):
+                if token is None:
+                    continue
+                samples[s].append(token)
+                samples[s] += self._fork_tokens(plan, s, logits[place : place + 1], errors)
+                if depth < plan.num_drafts[s] and token.token_id == plan.token_ids[first_rows[s] + depth + 1]:
+                    survivors.append(s)
+            alive = np.asarray(survivors, dtype=np.int64)
+            depth += 1
+        return samples
+
+    def _fork_tokens(
+        self, plan: StepPlan, s: int, logits: torch.Tensor, errors: dict[int, Exception]
+    ) -> list[SampledToken]:
+        """First tokens of the forks that begin on row `logits` [1, V]; a placeholder for one with an error."""
+        fork_ids = plan.fork_seq_ids[plan.cu_forks[s] : plan.cu_forks[s + 1]].tolist()
+        if not fork_ids:
+            return []
+        rows = logits.expand(len(fork_ids), -1)
+        tokens = self._next_tokens(rows, fork_ids, [0] * len(fork_ids), errors)
+        return [FAILED if token is None else token for token in tokens]
+
+    def _next_tokens(
+        self, logits: torch.Tensor, seq_ids: list[int], indices: list[int], errors: dict[int, Exception]
+    ) -> list[SampledToken | None]:
+        """The token of each sequence at its output index, noted as part of its output; None with an error."""
+        sequences = [self._sequences[seq_id] for seq_id in seq_ids]
+        for sequence, index in zip(sequences, indices, strict=True):
+            del sequence.output_ids[index:]  # a step that was repeated begins where it began before
+        outcomes = self._sampler.sample(logits, seq_ids, indices, [sequence.output_ids for sequence in sequences])
+        chosen: list[SampledToken | None] = []
+        for seq_id, sequence, outcome in zip(seq_ids, sequences, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                errors.setdefault(seq_id, outcome)
+            if isinstance(outcome, Exception) or seq_id in errors:
+                chosen.append(None)
+                continue
+            sequence.output_ids.append(outcome.token_id)
+            chosen.append(outcome)
+        return chosen
+
+
+def first_sample_rows(plan: StepPlan) -> np.ndarray:
+    """Row int64 [S] whose logits give each sequence's first new token; drafts to be judged follow behind it."""
+    return (plan.cu_seqlens_q[1:] - 1 - plan.num_drafts).astype(np.int64)
