@@ -84,10 +84,13 @@ class ModelRunner:
         copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
         batch = build_batch(plan, logit_rows, self._num_ngrams, self._device)
         hidden = self._model.forward(batch, self._caches, self._probe)
+
+        def hidden_of(rows: np.ndarray) -> torch.Tensor:
+            return hidden[torch.from_numpy(np.searchsorted(logit_rows, rows)).to(self._device)]
+
         errors: dict[int, Exception] = {}
-        scores = [self._score(plan, s, rows, hidden, logit_rows, errors) for s, rows in enumerate(scored)]
-        sample_hidden = hidden[torch.from_numpy(np.searchsorted(logit_rows, sample_rows)).to(self._device)]
-        samples = self._sample(plan, sampled, sample_hidden, errors)
+        scores = [self._score(plan, s, rows, hidden_of(rows), errors) for s, rows in enumerate(scored)]
+        samples = self._sample(plan, sampled, hidden_of(sample_rows), errors)
         return StepResult(plan.step_id, samples, scores, errors)
 
     def _scored_rows(self, plan: StepPlan, s: int) -> np.ndarray:
@@ -107,7 +110,6 @@ class ModelRunner:
         s: int,
         rows: np.ndarray,
         hidden: torch.Tensor,
-        logit_rows: np.ndarray,
         errors: dict[int, Exception],
     ) -> PromptLogprobs | None:
         """Scores of sequence s's wanted prompt tokens, in blocks so that logits never exist for all of them at once."""
@@ -116,13 +118,12 @@ class ModelRunner:
         request = self._sequences[int(plan.seq_ids[s])].request
         start = int(plan.positions[rows[0]]) + 1
         targets = torch.from_numpy(request.prompt_token_ids[start : start + len(rows)].astype(np.int64))
-        picked = hidden[torch.from_numpy(np.searchsorted(logit_rows, rows)).to(self._device)]
         block = rows_per_block(self._model.vocab_size)
         try:
             return concatenate_prompt_logprobs(
                 [
                     prompt_logprobs(
-                        self._model.logits(picked[begin : begin + block]),
+                        self._model.logits(hidden[begin : begin + block]),
                         targets[begin : begin + block].to(self._device),
                         start=start + begin,
                         num_top=request.score_top_k,
