@@ -65,7 +65,7 @@ run_linters() {
   say "import layers"; lint-imports
   say "clang-format"; find csrc -name '*.[ch]pp' -print0 | xargs -0 clang-format --dry-run --Werror
   say "codespell"; codespell
-  say "file sizes"; python tests/house/check_sizes.py
+  say "sizes and names"; python tests/house/check_sizes.py
 }
 
 use_environment

@@ -63,6 +63,8 @@ class LLM:
         batch_invariant: a result does not depend on its neighbours; None: the backend's default.
         speculative, yoco, *_parallel_size: not built yet; neutral values only.
         enable_chunked_prefill: whether long prompts are computed in pieces.
+        grammar_timeout, grammar_cache_bytes, grammar_disable_cache, grammar_threads, grammar_debug: how grammars of
+            structured requests are compiled (`config.grammar_config.GrammarConfig`).
 
     Raises:
         TypeError: an unknown option, with the nearest known one.
@@ -323,7 +325,7 @@ class LLM:
         return RequestBatch(runtime.loop, runtime.inputs, runtime.encoder, streaming=streaming)
 
     def _batch(
-        self, prompts: list[Any], params: Params, request_ids: Sequence[str] | None, *, streaming: bool = False
+        self, prompts: list[Any], params: Any, request_ids: Sequence[str] | None, *, streaming: bool = False
     ) -> tuple[RequestBatch, int]:
         """The prepared requests of a call, and their number."""
         self._require_open()

@@ -13,7 +13,7 @@ class _DefaultHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:
-            sys.stderr.write(f"{record.levelname} {record.name}: {record.getMessage()}\n")
+            sys.stderr.write(self.format(record) + "\n")
 
 
 def get_logger(name: str) -> logging.Logger:
@@ -26,7 +26,9 @@ def show_by_default() -> None:
     logger = logging.getLogger(_ROOT)
     if logger.handlers or logging.getLogger().handlers:
         return
-    logger.addHandler(_DefaultHandler())
+    handler = _DefaultHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logger.addHandler(handler)
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)
 

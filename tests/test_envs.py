@@ -89,6 +89,27 @@ def test_case_41_ignored_refused_and_misspelt_names() -> None:
             read_environment({f"DEEPINFER_{name}": active}).raise_errors()
 
 
+def test_kept_tokens_alone_get_a_warning() -> None:
+    keep, mode = "DEEPINFER_YOCO_PREFILL_KEEP_TOKENS", "DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE"
+    for variables in ({keep: "140"}, {keep: "140", mode: "off"}):
+        (warning,) = read_environment(variables).warnings
+        assert f"{keep}='140': ignored: no effect without {mode}" in warning
+    assert read_environment({keep: "140", mode: "mask"}).warnings == ()
+
+
+def test_the_model_decides_about_the_engram_pad_token() -> None:
+    report = read_environment({"DEEPINFER_ENGRAM_PAD_TOKEN": "7"})
+    report.raise_errors()
+    report.check_model({"engram_pad_token_id": 7})
+    with pytest.raises(ConfigError, match="DEEPINFER_ENGRAM_PAD_TOKEN='7'.*engram_pad_token_id is 2"):
+        report.check_model({"engram_pad_token_id": 2})
+    assert report.warnings == () and "engram_pad_token_id" in environment_row("DEEPINFER_ENGRAM_PAD_TOKEN")
+
+
+def environment_row(name: str) -> str:
+    return next(row.target for row in VARIABLES if row.name == name)
+
+
 def test_case_41_arguments_win_and_warnings_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     report = read_environment({"DEEPINFER_ENFORCE_EAGER": "1", "DEEPINFER_ENFORCE_EAGR": "1"})
     with caplog.at_level(logging.WARNING, logger="deepinfer"):

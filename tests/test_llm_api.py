@@ -4,10 +4,19 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from deepinfer import LLM, ConfigError, EngineClosedError, RequestError, SamplingParams, UnsupportedFeatureError
+from deepinfer import (
+    LLM,
+    CheckpointError,
+    ConfigError,
+    EngineClosedError,
+    RequestError,
+    SamplingParams,
+    UnsupportedFeatureError,
+)
 from tests.support.golden_case import GOLDEN
 
 GREEDY = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
@@ -182,6 +191,28 @@ def test_constructor_names_and_features() -> None:
         LLM(yoco={"mode": "compact", "keep_tokens": 140})
     with pytest.raises(ConfigError, match="numerics"):
         LLM(numerics="fp16")
+
+
+def test_text_prompts_get_bos_without_a_tokenizer_config(tmp_path: Path) -> None:
+    for file in (GOLDEN / "nano-s1").iterdir():
+        if file.name != "tokenizer_config.json":
+            (tmp_path / file.name).symlink_to(file)
+    with LLM(tmp_path, numerics="fp32", max_num_seqs=2) as llm:
+        (output,) = llm.generate("ab", GREEDY, use_tqdm=False)
+        assert output.prompt_token_ids[0] == 0 and len(output.prompt_token_ids) > 1
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<｜end▁of▁sentence｜>"}))
+    with pytest.raises(CheckpointError, match="config.json says bos_token_id = 0"):
+        LLM(tmp_path, numerics="fp32")
+
+
+def test_the_engram_pad_variable_must_agree_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("2", "3"):
+        monkeypatch.setenv("DEEPINFER_ENGRAM_PAD_TOKEN", text)
+        if text == "2":
+            LLM(GOLDEN / "nano-s1", numerics="fp32", max_num_seqs=2).close()
+        else:
+            with pytest.raises(ConfigError, match="engram_pad_token_id is 2"):
+                LLM(GOLDEN / "nano-s1", numerics="fp32")
 
 
 def test_environment_is_a_default_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ def params_per_prompt(params: Any, num_prompts: int, default: SamplingParams) ->
     """One entry per prompt; a wrong entry of a list becomes the error of its own request.
 
     Args:
-        params: what the caller gave: None, one for all, or a list.
+        params: what the caller gave: None, one for all, or a list, in which errors found earlier stay as they are.
         num_prompts: prompts of the call.
         default: stands for None.
 
@@ -44,6 +44,8 @@ def _checked(params: Any) -> SamplingParams:
 
 
 def _checked_or_error(params: Any) -> SamplingParams | RequestError:
+    if isinstance(params, RequestError):
+        return params
     try:
         return _checked(params)
     except RequestError as error:

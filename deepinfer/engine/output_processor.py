@@ -93,7 +93,7 @@ class OutputProcessor:
         """
         for seq_id, error in result.errors.items():
             self._fail(seq_id, error, outputs)
-        self._take_scores(plan, result)
+        self._take_scores(plan, result, outputs)
         samples = _samples_by_sequence(plan, result)
         num_drafts = dict(zip(plan.seq_ids.tolist(), plan.num_drafts.tolist(), strict=True))
         bounds, tokens = update.cu_tokens.tolist(), update.tokens.tolist()
@@ -111,7 +111,6 @@ class OutputProcessor:
                     outputs.num_fed[seq_id] = len(choice.request.prompt_token_ids) + len(choice.token_ids) - 1
                 self._settle(state, choice, reasons[place], stop_ids[place], outputs)
             except Exception as error:
-                logger.exception("the output of request %r cannot be made", state.request.request_id)
                 self._drop_broken(state, error, outputs)
 
     def abort(self, request_id: str) -> StepOutputs:
@@ -146,13 +145,15 @@ class OutputProcessor:
             choice.take_grammar(samples[len(new_tokens) - 1])
 
     def _drop_broken(self, state: RequestState, error: Exception, outputs: StepOutputs) -> None:
-        """End a request whose texts cannot be made any more: no text, no tokens, only the error."""
+        """End a request whose output cannot be made any more: no text, no tokens, only the error."""
         request = state.request
+        if self._requests.pop(request.request_id, None) is None:
+            return
+        logger.error("the output of request %r cannot be made", request.request_id, exc_info=error)
         for choice in state.choices:
             if self._sequences.pop(choice.request.seq_id, None) is not None:
                 self._finisher.finish(choice.request.seq_id, 0)
             outputs.ended_seq_ids.append(choice.request.seq_id)
-        del self._requests[request.request_id]
         failed = self._builder.refused(request.request_id, error, state.prompt, request.prompt_token_ids.tolist())
         outputs.finished.append(failed)
         if state.streaming:
@@ -162,11 +163,15 @@ class OutputProcessor:
                 )
             )
 
-    def _take_scores(self, plan: StepPlan, result: StepResult) -> None:
+    def _take_scores(self, plan: StepPlan, result: StepResult, outputs: StepOutputs) -> None:
         for seq_id, scores in zip(plan.seq_ids.tolist(), result.prompt_logprobs, strict=True):
             found = self._sequences.get(seq_id) if scores is not None else None
-            if found is not None and found[0].scores is not None and scores is not None:
+            if found is None or found[0].scores is None or scores is None:
+                continue
+            try:
                 found[0].scores.add(scores)
+            except Exception as error:
+                self._drop_broken(found[0], error, outputs)
 
     def _settle(
         self, state: RequestState, choice: ChoiceState, reason: int, stop_id: int, outputs: StepOutputs
@@ -214,6 +219,14 @@ class OutputProcessor:
 
     def _end(self, state: RequestState, choice: ChoiceState, reason: FinishReason, outputs: StepOutputs) -> None:
         """A choice has ended, and with the last one the request."""
+        try:
+            self._finish(state, choice, reason, outputs)
+        except Exception as error:
+            self._drop_broken(state, error, outputs)
+
+    def _finish(self, state: RequestState, choice: ChoiceState, reason: FinishReason, outputs: StepOutputs) -> None:
+        if choice.request.seq_id not in self._sequences:  # its request was dropped a moment ago
+            return
         choice.finish_reason = reason
         choice.finish_text()
         del self._sequences[choice.request.seq_id]
@@ -223,11 +236,11 @@ class OutputProcessor:
         state.num_running -= 1
         if state.num_running > 0:
             return
-        request_id = state.request.request_id
-        del self._requests[request_id]
+        output = self._builder.output(state)
+        del self._requests[output.request_id]
         if state.scores is not None:
-            outputs.scores[request_id] = state.scores
-        outputs.finished.append(self._builder.output(state))
+            outputs.scores[output.request_id] = state.scores
+        outputs.finished.append(output)
 
 
 def _samples_by_sequence(plan: StepPlan, result: StepResult) -> dict[int, list[SampledToken]]:

@@ -62,7 +62,7 @@ class SyncLoop:
                 self._deliver(self._engine.step())
             finally:
                 self._stepping = False
-            if not mailbox.has_mail and mailbox not in self._mailboxes.values():
+            if not mailbox.has_mail and not self._may_get_mail(mailbox):
                 raise DeepInferError("this call waits for requests that the engine does not have: a fault of deepinfer")
 
     def abort(self, request_ids: Iterable[str]) -> None:
@@ -92,6 +92,9 @@ class SyncLoop:
         with self._lock:
             self._mailboxes.clear()
             self._engine.close()
+
+    def _may_get_mail(self, mailbox: Mailbox) -> bool:
+        return self._engine.has_unfinished_requests() and mailbox in self._mailboxes.values()
 
     def _deliver(self, outputs: StepOutputs) -> None:
         for delta in outputs.deltas:

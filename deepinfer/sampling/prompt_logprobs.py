@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from deepinfer.errors import RequestError
 from deepinfer.outputs.logprob import LOGPROB_FLOOR
 from deepinfer.sampling.logprobs import log_softmax, score_tokens
 
+_ARRAYS: Final = ("logprobs", "ranks", "greedy", "top_ids", "top_logprobs")
 _BLOCK_VALUES: Final = 2**20  # logits worked on at once; temporaries are a small multiple of 4 MiB
 
 
@@ -59,21 +60,30 @@ def prompt_logprobs(
     return PromptLogprobs(start, own, ranks, greedy, scores.top_ids, scores.top_logprobs)
 
 
-def concatenate_prompt_logprobs(pieces: Sequence[PromptLogprobs]) -> PromptLogprobs:
-    """Join pieces of consecutive positions, in order; at least one."""
-    first = pieces[0]
-    if len(pieces) == 1:
-        return first
-    return PromptLogprobs(
-        first.start,
-        np.concatenate([piece.logprobs for piece in pieces]),
-        np.concatenate([piece.ranks for piece in pieces]),
-        np.concatenate([piece.greedy for piece in pieces]),
-        _joined([piece.top_ids for piece in pieces]),
-        _joined([piece.top_logprobs for piece in pieces]),
-    )
+def join_prompt_logprobs(pieces: Iterable[PromptLogprobs], num_rows: int) -> PromptLogprobs:
+    """Join pieces of consecutive positions, `num_rows` in all, at least one.
+
+    The arrays are made once for all rows and each piece is copied in before the next one is computed: small arrays kept
+    between the pieces' large temporaries would make the heap grow by a block's logits each time.
+    """
+    whole: PromptLogprobs | None = None
+    done = 0
+    for piece in pieces:
+        whole = whole or _room_for(piece, num_rows)
+        rows = slice(done, done + len(piece.logprobs))
+        for name in _ARRAYS:
+            array = getattr(piece, name)
+            if array is not None:
+                getattr(whole, name)[rows] = array
+        done = rows.stop
+    assert whole is not None and done == num_rows
+    return whole
 
 
-def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
-    present = [array for array in arrays if array is not None]
-    return np.concatenate(present) if present else None
+def _room_for(first: PromptLogprobs, num_rows: int) -> PromptLogprobs:
+    arrays = {name: getattr(first, name) for name in _ARRAYS}
+    empty = {
+        name: None if array is None else np.empty((num_rows, *array.shape[1:]), array.dtype)
+        for name, array in arrays.items()
+    }
+    return PromptLogprobs(first.start, **empty)

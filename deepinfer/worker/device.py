@@ -14,11 +14,14 @@ def resolve_device(device: str, backend: str) -> torch.device:
     """The device behind "auto", "cpu", "cuda" or "cuda:<index>".
 
     "auto" is the CPU unless the chosen backend is "cuda": the reference backend runs on a GPU only when told to.
-    Raises ConfigError when a GPU is named that torch does not see.
+    Raises ConfigError for any other word, and when a GPU is named that torch does not see.
     """
     if device == "auto":
         device = "cuda" if backend == "cuda" else "cpu"
-    chosen = torch.device(device)
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise ConfigError(f"device = {device!r}: expected auto, cpu, cuda or cuda:<index>") from None
     if chosen.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (chosen.index or 0) >= count:

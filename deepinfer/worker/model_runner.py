@@ -12,7 +12,7 @@ from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import PromptLogprobs, StepResult
 from deepinfer.errors import RequestError
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
-from deepinfer.sampling.prompt_logprobs import concatenate_prompt_logprobs, prompt_logprobs, rows_per_block
+from deepinfer.sampling.prompt_logprobs import join_prompt_logprobs, prompt_logprobs, rows_per_block
 from deepinfer.worker.batch_builder import build_batch
 from deepinfer.worker.cache_copies import copy_cache_units
 from deepinfer.worker.draft_proposer import DraftProposer
@@ -73,7 +73,7 @@ class ModelRunner:
             return hidden[torch.from_numpy(np.searchsorted(logit_rows, rows)).to(self._device)]
 
         errors: dict[int, Exception] = {}
-        scores = [self._score(plan, s, rows, hidden, logit_rows, errors) for s, rows in enumerate(scored)]
+        scores = [self._score(plan, s, rows, hidden_of(rows), errors) for s, rows in enumerate(scored)]
         samples = self._chooser.choose(plan, hidden_of, errors)
         if self._proposer is None or not plan.make_drafts:
             return StepResult(plan.step_id, samples, scores, errors)
@@ -97,7 +97,6 @@ class ModelRunner:
         s: int,
         rows: np.ndarray,
         hidden: torch.Tensor,
-        logit_rows: np.ndarray,
         errors: dict[int, Exception],
     ) -> PromptLogprobs | None:
         """Scores of sequence s's wanted prompt tokens, in blocks so that logits never exist for all of them at once."""
@@ -106,21 +105,19 @@ class ModelRunner:
         request = self._chooser.request_of(int(plan.seq_ids[s]))
         start = int(plan.positions[rows[0]]) + 1
         targets = torch.from_numpy(request.prompt_token_ids[start : start + len(rows)].astype(np.int64))
-        picked = hidden[torch.from_numpy(np.searchsorted(logit_rows, rows)).to(self._device)]
         block = rows_per_block(self._model.vocab_size)
-        try:
-            return concatenate_prompt_logprobs(
-                [
-                    prompt_logprobs(
-                        self._model.logits(picked[begin : begin + block]),
-                        targets[begin : begin + block].to(self._device),
-                        start=start + begin,
-                        num_top=request.score_top_k,
-                        num_valid_ids=self._num_valid_ids,
-                    )
-                    for begin in range(0, len(rows), block)
-                ]
+        parts = (
+            prompt_logprobs(
+                self._model.logits(hidden[begin : begin + block]),
+                targets[begin : begin + block].to(self._device),
+                start=start + begin,
+                num_top=request.score_top_k,
+                num_valid_ids=self._num_valid_ids,
             )
+            for begin in range(0, len(rows), block)
+        )
+        try:
+            return join_prompt_logprobs(parts, len(rows))
         except RequestError as error:
             errors[request.seq_id] = error
             return None

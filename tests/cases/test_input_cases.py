@@ -117,7 +117,8 @@ def test_case_17_what_never_fits_ends_with_its_own_error(table_models, run):
             assert length in str(outputs[place].error) and "32" in str(outputs[place].error)
         assert outputs[4].error is None and len(outputs[4].outputs[0].token_ids) == 1
         (grown,) = run(llm, [[10] * 30], max_tokens=20, ignore_eos=True)
-        assert grown.outputs[0].finish_reason == "length" and grown.outputs[0].token_ids == perm_tokens(10, 3)
+        assert (grown.outputs[0].finish_reason, grown.outputs[0].stop_reason) == ("length", "cache_capacity")
+        assert grown.outputs[0].token_ids == perm_tokens(10, 3)
         crowd = run(llm, [[10 + n] * 20 for n in range(6)], max_tokens=9, ignore_eos=True)
         assert [len(output.outputs[0].token_ids) for output in crowd] == [9] * 6
         stats = llm.stats()

@@ -44,6 +44,9 @@ def test_exit_codes() -> None:
     invoke("generate", "a", *MODEL[:2], "--numerics", "fp16", code=2)
     invoke("generate", "a", "--model", "/nowhere/at/all", code=3)
     invoke("unknown", code=2)
+    invoke("inspect", "/nowhere/at/all", code=2)
+    invoke("inspect", str(GOLDEN / "nano-s1"), "--memory", "lots", code=2)
+    invoke("env", "--device", "gpu", code=2)
 
 
 def test_env_tells_backend_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
