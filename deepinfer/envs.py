@@ -172,7 +172,7 @@ def parse_choice(*choices: str) -> Callable[[str], str]:
 
 _count, _positive, _any_integer = parse_integer(0), parse_integer(1), parse_integer(None)
 _NO_GRAPHS = "this version runs every step eagerly"
-_NO_DRAFTS = "this version decodes without drafts; the tokens are the same"
+_NO_CURVE = "this version does not measure what a step costs; the tokens are the same"
 _ONE_PROCESS = "this version runs in one process"
 _NO_IMAGES = "image input is not built yet"
 _NO_PROFILER = "the profiler is not built yet"
@@ -191,6 +191,8 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("BATCH_INVARIANT", parse_bool, EnvUse.FIELD, "batch_invariant"),
     _row("ENFORCE_EAGER", parse_bool, EnvUse.FIELD, "enforce_eager"),
     _row("USE_NEXTN_DECODE", _count, EnvUse.FIELD, "speculative"),
+    _row("ENABLE_MTP_VARLEN", parse_bool, EnvUse.FIELD, "speculative"),
+    _row("DFLASH_CONFIDENCE_HEAD_TEMPERATURE", parse_numbers, EnvUse.FIELD, "speculative"),
     _row("YOCO_PREFILL_TRUNCATION_MODE", parse_choice("off", "mask", "compact"), EnvUse.FIELD, "yoco"),
     _row("YOCO_PREFILL_KEEP_TOKENS", _count, EnvUse.FIELD, "yoco"),
     _row("XGRAMMAR_TIMEOUT", parse_positive_number, EnvUse.FIELD, "grammar_timeout"),
@@ -236,10 +238,9 @@ VARIABLES: tuple[EnvVariable, ...] = (
     *_ignored(parse_number, "every running sequence has one state slot", "NUM_STATE_SLOTS_RATIO"),
     *_ignored(parse_bool, _NO_PREFIX_CACHE, "PREFILL_STORE_EXTRA_STATE"),
     *_ignored(_count, _NO_PREFIX_CACHE, "PREFILL_STORE_EXTRA_SIZE"),
-    *_ignored(parse_bool, _NO_DRAFTS, "ENABLE_MTP_VARLEN", "DFLASH_ENFORCE_EAGER"),
-    *_ignored(parse_numbers, _NO_DRAFTS, "DFLASH_CONFIDENCE_HEAD_TEMPERATURE"),
-    *_ignored(parse_text, _NO_DRAFTS, "DECODE_PERF_CACHE_DIR"),
-    *_ignored(parse_number, _NO_DRAFTS, "DECODE_PERF_CACHE_TTL_SEC"),
+    *_ignored(parse_bool, _NO_GRAPHS, "DFLASH_ENFORCE_EAGER"),
+    *_ignored(parse_text, _NO_CURVE, "DECODE_PERF_CACHE_DIR"),
+    *_ignored(parse_number, _NO_CURVE, "DECODE_PERF_CACHE_TTL_SEC"),
     *_ignored(_positive, _NO_GRAPHS, "CUDAGRAPH_BATCH_SIZE_INTERVAL", "DFLASH_CUDAGRAPH_BATCH_SIZE_INTERVAL"),
     *_ignored(
         _positive, "one replica decides every step anew", "PREFILL_ATTEMPT_INTERVAL", "PREFILL_ANY_ATTEMPT_INTERVAL"
@@ -298,8 +299,6 @@ def _judge(name: str, text: str, row: EnvVariable | None, known: tuple[str, ...]
         return EnvFinding(name, text, value, row.use, row.target, is_error=value != row.neutral)
     if row.use is EnvUse.IGNORED:
         return EnvFinding(name, text, value, row.use, "ignored: " + row.target)
-    if name == PREFIX + "USE_NEXTN_DECODE" and value > 0:
-        return EnvFinding(name, text, value, EnvUse.IGNORED, "ignored: " + _NO_DRAFTS)
     return EnvFinding(name, text, value, row.use, row.target)
 
 
@@ -316,13 +315,22 @@ def _is_without_effect(finding: EnvFinding) -> bool:
 
 
 def _engine_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Engine options from parsed values; two variables make one `yoco` option."""
+    """Engine options from parsed values; several variables make one `speculative` and one `yoco` option."""
     fields: dict[str, Any] = {}
     for row in VARIABLES:
         if row.use is EnvUse.FIELD and row.target not in ("speculative", "yoco") and row.name in values:
             fields[row.target] = values[row.name]
-    if values.get(PREFIX + "USE_NEXTN_DECODE") == 0:
-        fields["speculative"] = "off"
+    drafts = {
+        option: values[PREFIX + name]
+        for name, option in (
+            ("USE_NEXTN_DECODE", "num_drafts"),
+            ("ENABLE_MTP_VARLEN", "varlen"),
+            ("DFLASH_CONFIDENCE_HEAD_TEMPERATURE", "temperatures"),
+        )
+        if PREFIX + name in values
+    }
+    if drafts:
+        fields["speculative"] = drafts
     mode = values.get(PREFIX + "YOCO_PREFILL_TRUNCATION_MODE")
     if mode == "off":
         fields["yoco"] = "off"

@@ -61,7 +61,9 @@ class LLM:
         numerics: "official", "fp32-quant" or "fp32".
         enforce_eager: no captured graphs; None: the environment's default, else False.
         batch_invariant: a result does not depend on its neighbours; None: the backend's default.
-        speculative, yoco, *_parallel_size: not built yet; neutral values only.
+        speculative: None: drafts when the checkpoint has them; "off"; a mapping of SpeculativeConfig's fields; or the
+            path of a calibration file. Tokens are the same with drafts and without.
+        yoco, *_parallel_size: not built yet; neutral values only.
         enable_chunked_prefill: whether long prompts are computed in pieces.
         grammar_timeout, grammar_cache_bytes, grammar_disable_cache, grammar_threads, grammar_debug: how grammars of
             structured requests are compiled (`config.grammar_config.GrammarConfig`).

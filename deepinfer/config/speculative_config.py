@@ -49,7 +49,7 @@ class SpeculativeConfig:
         if self.varlen not in ("auto", True, False):
             raise field_error("speculative.varlen", self.varlen, '"auto", True or False')
         if self.acceptance == "rejection":
-            raise UnsupportedFeatureError("speculative.acceptance = 'rejection': not in this version yet; use 'coupled'")
+            raise UnsupportedFeatureError("speculative.acceptance = 'rejection' is not in this version; use 'coupled'")
         if self.acceptance not in (None, "coupled"):
             raise field_error("speculative.acceptance", self.acceptance, "None or 'coupled'")
         if type(self.report_confidence) is not bool:
@@ -83,12 +83,12 @@ class SpeculativeConfig:
         return cls(**options)
 
     def drafts_for(self, model: DeepSeekV41Config) -> int:
-        """Drafts per step for a model: 0 when off. Asking for drafts that a checkpoint cannot make is a ConfigError."""
+        """Drafts per step for a model: 0 when off or when the checkpoint has no draft stages."""
         if self.enabled is False:
             return 0
         if not model.num_nextn_predict_layers:
             if self.num_drafts is not None:
-                raise field_error("speculative.num_drafts", self.num_drafts, "None or 0: the checkpoint has no drafts")
+                logger.warning("speculative.num_drafts = %d, but the checkpoint has no draft stages", self.num_drafts)
             return 0
         number = self.num_drafts or model.dspark_block_size
         if number != model.dspark_block_size:

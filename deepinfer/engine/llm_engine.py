@@ -204,8 +204,8 @@ class LLMEngine:
         np.cumsum([len(samples) for samples in result.samples], out=cu_tokens[1:])
         try:
             return self._scheduler.update(
-            plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
-        )
+                plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
+            )
         except ValueError:
             self._scheduler.discard(plan.step_id)
             raise

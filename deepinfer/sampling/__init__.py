@@ -1,12 +1,12 @@
 """Sampling: logits to tokens and log-probabilities, independent of what else runs."""
 
-from deepinfer.sampling.prompt_logprobs import concatenate_prompt_logprobs, prompt_logprobs, rows_per_block
+from deepinfer.sampling.prompt_logprobs import join_prompt_logprobs, prompt_logprobs, rows_per_block
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.sampling.seeds import derive_choice_seed, derive_job_seed, derive_request_seed
 
 __all__ = [
     "Sampler",
-    "concatenate_prompt_logprobs",
+    "join_prompt_logprobs",
     "derive_choice_seed",
     "derive_job_seed",
     "derive_request_seed",

@@ -81,9 +81,7 @@ class Sampler:
             results += self._sample_block(logits[block], states[block], output_indices[block], history[block])
         return results
 
-    def draft(
-        self, logits: torch.Tensor, seq_ids: Sequence[int], output_indices: Sequence[int]
-    ) -> list[int]:
+    def draft(self, logits: torch.Tensor, seq_ids: Sequence[int], output_indices: Sequence[int]) -> list[int]:
         """Guess one token per row from a draft model's logits float32 [S, V]: no bans, masks or penalties, but each
         sequence's temperature and filters, and the key with which `sample` will draw at that output index.
         """

@@ -18,6 +18,7 @@ from deepinfer.worker.cache_copies import copy_cache_units
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.token_chooser import TokenChooser, first_sample_rows
 
+
 class ModelRunner:
     """Owns the model, the caches and the sampler; keeps no scheduling state.
 

@@ -24,8 +24,8 @@ from deepinfer.worker.memory import MemoryDemand, plan_memory
 from deepinfer.worker.memory_plan import MemoryPlan
 from deepinfer.worker.model_loader import load_model
 from deepinfer.worker.model_runner import ModelRunner
-from deepinfer.worker.token_chooser import TokenChooser
 from deepinfer.worker.replace_points import replace_points
+from deepinfer.worker.token_chooser import TokenChooser
 
 logger = get_logger(__name__)
 

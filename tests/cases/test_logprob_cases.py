@@ -155,7 +155,6 @@ def score_in_subprocess(path, chunk, budget_mib):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.xfail(strict=True, reason="each scored block leaves small arrays between freed ones: the heap fragments")
 def test_case_11_the_logits_stage_takes_less_than_64_mib(wide_model):
     """4,000 x 50,000 logits would take 800 MB; beyond the layers' own need, memory may grow by 64 MiB."""
     result = score_in_subprocess(wide_model, 4096, 128)

@@ -78,10 +78,7 @@ def test_unknown_option_names_the_nearest():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("speculative", {"num_drafts": 3}),
-        ("speculative", {"num_drafts": False}),
-        ("speculative", {"num_drafts": 0, "drafts": 1}),
-        ("speculative", {}),
+        ("speculative", {"acceptance": "rejection"}),
         ("yoco", "mask"),
         ("yoco", {"keep_tokens": 140}),
         ("yoco", {"mode": "mask"}),
@@ -98,8 +95,41 @@ def test_later_options_accept_their_neutral_value():
     EngineConfig.create(speculative="off", yoco=None, data_parallel_size=1, expert_parallel_size=1)
     for yoco in ({"mode": "off"}, {"mode": "off", "keep_tokens": 140}):
         EngineConfig.create(yoco=yoco)
-    for speculative in ({"num_drafts": 0}, {"num_drafts": 0, "varlen": True}):
-        EngineConfig.create(speculative=speculative)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"num_drafts": False},
+        {"num_drafts": 33},
+        {"num_drafts": -1},
+        {"num_drafts": 0, "drafts": 1},
+        {"varlen": "yes"},
+        {"acceptance": "maybe"},
+        {"temperatures": [1.0, 0.0]},
+        {"temperatures": "warm"},
+        {"report_confidence": 1},
+        5,
+        "no/such/calibration.json",
+    ],
+)
+def test_wrong_speculative_options(value):
+    with pytest.raises(ConfigError, match="speculative"):
+        EngineConfig.create(speculative=value)
+
+
+def test_speculative_options(nano, tmp_path):
+    model = DeepSeekV41Config.from_dict(nano)
+    assert EngineConfig.create().resolve(model, "reference").speculative.num_drafts == model.dspark_block_size
+    for value in ("off", {"num_drafts": 0}, {"num_drafts": 0, "varlen": True}):
+        resolved = EngineConfig.create(speculative=value).resolve(model, "reference").speculative
+        assert resolved.num_drafts is None and resolved.enabled is False
+    file = tmp_path / "calibration.json"
+    file.write_text('{"temperatures": [1, 2, 3], "num_drafts": 3, "note": "kept by whoever wrote it"}')
+    speculative = EngineConfig.create(speculative=str(file)).resolve(model, "reference").speculative
+    assert speculative.confidence_temperatures(3) == (1.0, 2.0, 3.0)
+    with pytest.raises(ConfigError, match="one per draft"):
+        EngineConfig.create(speculative={"temperatures": [1.0, 2.0]}).resolve(model, "reference")
 
 
 def test_resolution_makes_every_default_definite(nano):
@@ -117,20 +147,20 @@ def test_resolution_makes_every_default_definite(nano):
 
 
 @pytest.mark.parametrize(
-    ("options", "backend", "drafts", "name"),
+    ("options", "backend", "name"),
     [
-        ({"block_size": 3}, "reference", 0, "block_size"),
-        ({"block_size": 32}, "cuda", 0, "block_size"),
-        ({"max_model_len": 4097}, "reference", 0, "max_model_len"),
-        ({"max_num_batched_tokens": 5}, "reference", 5, "max_num_batched_tokens"),
-        ({"enable_chunked_prefill": False, "max_num_batched_tokens": 64}, "reference", 0, "max_num_batched_tokens"),
-        ({"enable_chunked_prefill": False, "max_prefill_chunk": 64}, "reference", 0, "max_prefill_chunk"),
+        ({"block_size": 3}, "reference", "block_size"),
+        ({"block_size": 32}, "cuda", "block_size"),
+        ({"max_model_len": 4097}, "reference", "max_model_len"),
+        ({"max_num_batched_tokens": 5}, "reference", "max_num_batched_tokens"),
+        ({"enable_chunked_prefill": False, "max_num_batched_tokens": 64}, "reference", "max_num_batched_tokens"),
+        ({"enable_chunked_prefill": False, "max_prefill_chunk": 64}, "reference", "max_prefill_chunk"),
     ],
 )
-def test_options_that_do_not_fit_the_model(nano, options, backend, drafts, name):
+def test_options_that_do_not_fit_the_model(nano, options, backend, name):
     model = DeepSeekV41Config.from_dict(nano)
     with pytest.raises(ConfigError, match=f"^{name} = "):
-        EngineConfig.create(**options).resolve(model, backend, drafts)
+        EngineConfig.create(**options).resolve(model, backend)
 
 
 def test_without_chunking_the_budget_covers_the_longest_prompt(nano):

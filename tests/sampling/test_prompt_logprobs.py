@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from deepinfer.errors import RequestError
-from deepinfer.sampling import concatenate_prompt_logprobs, prompt_logprobs, rows_per_block
+from deepinfer.sampling import join_prompt_logprobs, prompt_logprobs, rows_per_block
 
 
 def _case(n=40, vocab=300, seed=0):
@@ -59,7 +59,7 @@ def test_chunks_give_the_same_bits():
         prompt_logprobs(logits[a:b], targets[a:b], start=1 + a, num_top=3, num_valid_ids=700)
         for a, b in ((0, 1), (1, 8), (8, 50))
     ]
-    joined = concatenate_prompt_logprobs(pieces)
+    joined = join_prompt_logprobs(pieces, sum(len(piece.logprobs) for piece in pieces))
     for name in ("start", "logprobs", "ranks", "greedy", "top_ids", "top_logprobs"):
         assert np.array_equal(getattr(whole, name), getattr(joined, name))
 

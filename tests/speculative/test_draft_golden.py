@@ -37,7 +37,7 @@ def model() -> DeepSeekV41Model:
         return DeepSeekV41Model(runtime, reader, CPU, torch.from_numpy(vocabulary), with_drafts=True)
 
 
-def context_of(model: DeepSeekV41Model, tokens: np.ndarray, num_drafts: int, chunk: int):  # noqa: ANN201
+def context_of(model: DeepSeekV41Model, tokens: np.ndarray, num_drafts: int, chunk: int):
     """Caches after a prefill of `tokens` in chunks, and the sequence's state slot."""
     config = DeepSeekV41Config.from_path(Path(CHECKPOINT))
     caches = allocate_caches(cache_table(config, Numerics.FP32, "auto", 128, num_drafts), 4, 2)

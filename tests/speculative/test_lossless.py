@@ -128,7 +128,9 @@ def test_case_24_at_the_context_limit() -> None:
 def test_capture_shows_no_rejected_rows() -> None:
     prompt = prompts_of(1, 500, 30)[0]
     with LLM(GOLDEN / "nano-s1", numerics="fp32", max_model_len=128) as llm, llm.capture("final.hidden") as tap:
-        (output,) = llm.generate([prompt], SamplingParams(temperature=0, max_tokens=15, ignore_eos=True), use_tqdm=False)
+        (output,) = llm.generate(
+            [prompt], SamplingParams(temperature=0, max_tokens=15, ignore_eos=True), use_tqdm=False
+        )
         assert llm.stats().num_drafts_verified > 0
     last = len(prompt) + 15 - 2
     assert tap.positions("final.hidden", output.request_id).tolist()[-1] == last

@@ -11,7 +11,8 @@ from tests.support.golden_case import GOLDEN
 
 @pytest.fixture(scope="module")
 def llm() -> Iterator[LLM]:
-    with LLM(GOLDEN / "nano-s1", numerics="fp32", max_num_seqs=4, block_size=8, max_model_len=64) as llm:
+    options = {"max_num_seqs": 4, "block_size": 8, "max_model_len": 64, "speculative": "off"}
+    with LLM(GOLDEN / "nano-s1", numerics="fp32", **options) as llm:
         yield llm
 
 

@@ -64,7 +64,7 @@ class DraftModel:
 
     @torch.inference_mode()
     def store_context(self, ctx: StepContext) -> None:
-        """Write the context keys of every row of a target forward pass; `ctx.features` hold its target layers' inputs."""
+        """Write the context keys of every row of a target forward pass, made from its `ctx.features`."""
         runtime = self._runtime
         features = torch.cat([ctx.features[layer] for layer in runtime.config.dspark_target_layer_ids], dim=1)
         act = runtime.act_dtype

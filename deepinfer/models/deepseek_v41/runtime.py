@@ -33,7 +33,7 @@ class ModelRuntime:
         return torch.bfloat16 if self.numerics.low_precision else torch.float32
 
     def initial_streams(self, embedded: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(streams [T, S, D], pre [T, S]) of embeddings [T, D]: all streams are equal, the first read takes stream 0."""
+        """(streams [T, S, D], pre [T, S]) of embeddings [T, D]: equal streams; the first read takes stream 0."""
         hidden = embedded.to(self.act_dtype)
         streams = hidden[:, None, :].expand(-1, self.config.hc_mult, -1).contiguous()
         pre = torch.zeros(streams.shape[:2], dtype=torch.float32, device=hidden.device)
