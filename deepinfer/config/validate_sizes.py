@@ -14,6 +14,7 @@ def validate_sizes(config: DeepSeekV41Config) -> None:
     """Raises ConfigError for the first size that does not fit the others (spec/model.md 1.6)."""
     _check_groups(config)
     _check_heads(config)
+    _check_rope(config)
     _check_experts(config)
     _check_token_ids(config)
 
@@ -38,6 +39,13 @@ def _check_heads(config: DeepSeekV41Config) -> None:
     if config.num_attention_heads % config.o_groups:
         heads = config.num_attention_heads
         raise field_error("text_config.o_groups", config.o_groups, f"a divisor of num_attention_heads ({heads})")
+
+
+def _check_rope(config: DeepSeekV41Config) -> None:
+    for name in ("rope_theta", "compress_rope_theta"):
+        theta = getattr(config, name)
+        if not theta > 1:  # the YaRN ramp divides by log(theta)
+            raise field_error(f"text_config.{name}", theta, "a number above 1")
 
 
 def _check_experts(config: DeepSeekV41Config) -> None:

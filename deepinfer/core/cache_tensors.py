@@ -43,3 +43,8 @@ class CacheTensors:
     window: dict[int, VectorCache]
     compressor: dict[int, torch.Tensor]
     block_size: int
+
+    @property
+    def ring_sizes(self) -> set[int]:
+        """Slots of the window and compressor rings."""
+        return {cache.num_entries for cache in self.window.values()} | {s.shape[1] for s in self.compressor.values()}

@@ -37,7 +37,3 @@ class QuantizedWeight:
     @property
     def in_features(self) -> int:
         return self.codes.shape[-1] * (2 if self.format is WeightFormat.FP4_ROW32 else 1)
-
-    def __getitem__(self, expert: int) -> QuantizedWeight:
-        """One expert's matrix of a stack [experts, ...]."""
-        return QuantizedWeight(self.codes[expert], self.scales[expert], self.format)

@@ -39,7 +39,3 @@ class StepBatch:
     logit_rows: torch.Tensor
     seq_lens_q: tuple[int, ...]
     starts: tuple[int, ...]
-
-    @property
-    def num_rows(self) -> int:
-        return self.token_ids.shape[0]

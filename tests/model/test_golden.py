@@ -35,7 +35,7 @@ def engine_for(engines: dict[tuple[str, str], LLM], case: GoldenCase, numerics: 
 def test_fp32_matches_plain(name: str, engines: dict[tuple[str, str], LLM]) -> None:
     case = GoldenCase.load(name)
     llm = engine_for(engines, case, "fp32")
-    with llm.capture("layers.*.ffn.experts", "layers.*.index.*", "layers.*.norm") as tap:
+    with llm.capture("layers.*", "final.hidden") as tap:
         output = run_case(llm, case)
 
     sharp = case.sharp_positions()
@@ -43,15 +43,16 @@ def test_fp32_matches_plain(name: str, engines: dict[tuple[str, str], LLM]) -> N
     assert got.shape[0] == case.num_positions
     torch.testing.assert_close(got[:sharp], case.expected_logprobs()[:sharp], atol=5e-4, rtol=0)
     assert output.outputs[0].token_ids == case.greedy
-    for record in tap.names():
-        if record not in case.tensors:
-            continue
+    expected = {name: tensor for name, tensor in case.tensors.items() if name.startswith(("layers.", "final."))}
+    assert any(name.endswith(".index.picks") for name in expected)
+    assert set(expected) <= set(tap.names()), f"not captured: {sorted(set(expected) - set(tap.names()))}"
+    for record, want in expected.items():
         found = tap.tensor(record, output.request_id)
-        expected = case.tensors[record]
-        if record.endswith((".norm", ".margin", ".block_margin")):
-            torch.testing.assert_close(found[:sharp].float(), expected[:sharp], atol=5e-4, rtol=5e-4)
+        assert tap.positions(record, output.request_id).tolist() == list(range(case.num_positions)), record
+        if record.endswith((".experts", ".picks", ".blocks")):
+            assert_same_choice(found, want, case, record)
         else:
-            assert_same_choice(found, expected, case, record)
+            torch.testing.assert_close(found[:sharp].float(), want[:sharp], atol=5e-4, rtol=5e-4, msg=record)
 
 
 def assert_same_choice(found: torch.Tensor, expected: torch.Tensor, case: GoldenCase, record: str) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+THREADS = (1, 2, 3, 4, 8)
 RowOp = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 
 
@@ -23,7 +24,7 @@ def threads(count: int) -> Iterator[None]:
 def assert_rows_independent(op: RowOp, *row_inputs: torch.Tensor, sizes: Sequence[int] = (1, 2, 15, 16, 17)) -> None:
     """Run `op` on all rows, on slices of several sizes and places, and on a permutation.
 
-    With 2 threads only single rows, all rows and the permutation are run.
+    With more than one thread only single rows, all rows and the permutation are run.
 
     Args:
         op: takes tensors with the same leading dim (rows) and gives such tensors.
@@ -33,7 +34,7 @@ def assert_rows_independent(op: RowOp, *row_inputs: torch.Tensor, sizes: Sequenc
     num_rows = row_inputs[0].shape[0]
     with threads(1):
         whole = _tuple(op(*row_inputs))
-    for count in (1, 2):
+    for count in THREADS:
         with threads(count):
             for begin, end in _slices(num_rows, sizes if count == 1 else (1,)):
                 part = _tuple(op(*(x[begin:end] for x in row_inputs)))
@@ -64,5 +65,5 @@ def _assert_same(got: tuple[torch.Tensor, ...], want: tuple[torch.Tensor, ...], 
 
 
 def _bits(x: torch.Tensor) -> torch.Tensor:
-    x = x.contiguous()
+    x = x.clone(memory_format=torch.contiguous_format)
     return x.view(torch.uint8) if x.dtype != torch.bool else x

@@ -26,7 +26,8 @@ def test_some_rows(build, rows: tuple[int, int]):
 
 def test_one_expert_of_a_stack():
     stack = fp4_weight(3, 64, 32)
-    assert torch.equal(dequantize_weight(stack[1]), dequantize_weight(stack)[1])
+    one = QuantizedWeight(stack.codes[1], stack.scales[1], stack.format)
+    assert torch.equal(dequantize_weight(one), dequantize_weight(stack)[1])
 
 
 def test_two_packed_rows_by_hand():

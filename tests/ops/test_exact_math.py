@@ -32,8 +32,6 @@ def _ulps(got: torch.Tensor, want: torch.Tensor) -> float:
         (em.silu, lambda x: x * torch.sigmoid(x), POINTS.clamp(-80), 3),
         (em.softplus, lambda x: torch.log1p(torch.exp(x)), POINTS.clamp(-80), 3),
         (em.log, torch.log, POSITIVE, 2),
-        (em.log1p, torch.log1p, POSITIVE, 3),
-        (em.log1p, torch.log1p, -torch.rand(100_000, generator=torch.Generator().manual_seed(2)) * 0.99, 3),
         (em.sqrt, torch.sqrt, POSITIVE, 2),
     ],
 )
@@ -46,7 +44,6 @@ def test_accuracy(function, exact, points: torch.Tensor, bound: float):
     [
         (em.exp, [0.0, -INF, INF, NAN, 89.0, -200.0], [1.0, 0.0, INF, NAN, INF, 0.0]),
         (em.log, [0.0, 1.0, INF, -1.0, NAN, -INF], [-INF, 0.0, INF, NAN, NAN, NAN]),
-        (em.log1p, [0.0, -1.0, INF, -2.0, NAN, 1e-30], [0.0, -INF, INF, NAN, NAN, 1e-30]),
         (em.sigmoid, [0.0, INF, -INF, NAN], [0.5, 1.0, 0.0, NAN]),
         (em.silu, [0.0, INF, NAN, 100.0], [0.0, INF, NAN, 100.0]),
         (em.softplus, [INF, -INF, NAN, 100.0], [INF, 0.0, NAN, 100.0]),
@@ -66,13 +63,13 @@ def test_subnormal_log():
 def test_rsqrt_is_correctly_rounded_twice():
     """The assumption of the module: torch.rsqrt is one IEEE square root and one IEEE division."""
     x = POSITIVE
-    assert np.array_equal(em.rsqrt(x).numpy(), np.float32(1) / np.sqrt(x.numpy()))
+    assert np.array_equal(torch.rsqrt(x).numpy(), np.float32(1) / np.sqrt(x.numpy()))
 
 
 def test_inputs_are_untouched():
     x = normal(50).abs()
     before = x.clone()
-    for function in (em.exp, em.log, em.log1p, em.sigmoid, em.silu, em.softplus, em.rsqrt, em.sqrt):
+    for function in (em.exp, em.log, em.sigmoid, em.silu, em.softplus, em.sqrt):
         function(x)
         assert torch.equal(x, before)
 

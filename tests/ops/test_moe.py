@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from deepinfer.core.cache_spec import KVRounding
+from deepinfer.core.quantized_weight import QuantizedWeight
 from deepinfer.ops import reference
 from tests.ops.builders import dense_float64, fp4_weight, fp8_weight, normal
 from tests.ops.tolerances import assert_close
@@ -30,21 +31,25 @@ def _stacks():
     return (*routed, fp4_weight(EXPERTS, DIM, HIDDEN, seed=3)), shared
 
 
+def _matrices(stacks: tuple[QuantizedWeight, ...], expert: int) -> list[QuantizedWeight]:
+    return [QuantizedWeight(stack.codes[expert], stack.scales[expert], stack.format) for stack in stacks]
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2, 17, 90])
 @pytest.mark.parametrize("quantize", [False, True])
 def test_moe(rows: int, quantize: bool):
-    (w1, w3, w2), shared = _stacks()
+    stacks, shared = _stacks()
     x = normal(rows, DIM) * 2
     ids = torch.stack([torch.randperm(EXPERTS)[:TOP_K] for _ in range(rows)]) if rows else torch.zeros(0, 3).long()
     weights = normal(rows, TOP_K, seed=7).abs()
-    got = reference.moe(x, ids, weights, w1, w3, w2, shared, limit=1.5, quantize=quantize, act_dtype=torch.float32)
+    got = reference.moe(x, ids, weights, *stacks, shared, limit=1.5, quantize=quantize, act_dtype=torch.float32)
     want = torch.zeros(rows, DIM, dtype=torch.float64)
     a = _round(x, quantize)
     for row in range(rows):
         for rank in range(TOP_K):
             e = int(ids[row, rank])
             one = slice(row, row + 1)
-            want[one] += _expert(a[one], w1[e], w3[e], w2[e], weights[one, rank].double(), 1.5, quantize)
+            want[one] += _expert(a[one], *_matrices(stacks, e), weights[one, rank].double(), 1.5, quantize)
     want += _expert(a, *shared, torch.ones(rows, dtype=torch.float64), 1.5, quantize)
     assert_close(got, want, "moe_quantized" if quantize else "moe")
 
@@ -53,15 +58,15 @@ def test_moe(rows: int, quantize: bool):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_moe_is_the_sum_of_expert_mlps(quantize: bool, dtype: torch.dtype):
     """Bit by bit: the sum over ranks in order, then the shared expert, one rounding."""
-    (w1, w3, w2), shared = _stacks()
+    stacks, shared = _stacks()
     options = {"limit": 1.5, "quantize": quantize, "act_dtype": dtype}
     x, ids, weights = normal(20, DIM, dtype=dtype), torch.randint(0, EXPERTS, (20, TOP_K)), normal(20, TOP_K).abs()
-    got = reference.moe(x, ids, weights, w1, w3, w2, shared, **options)
+    got = reference.moe(x, ids, weights, *stacks, shared, **options)
     a = _round(x, quantize).float()
     for row in range(20):
         one = a[row : row + 1]
         parts = [
-            reference.expert_mlp(one, w1[e], w3[e], w2[e], weights[row, rank : rank + 1], **options)
+            reference.expert_mlp(one, *_matrices(stacks, e), weights[row, rank : rank + 1], **options)
             for rank, e in enumerate(ids[row].tolist())
         ]
         total = (parts[0] + parts[1]) + parts[2]

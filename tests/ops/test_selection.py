@@ -69,3 +69,21 @@ def test_restrict(rows: int, entries: int):
         for row, chosen in zip(scores.tolist(), blocks.tolist(), strict=True)
     ]
     assert got.tolist() == want
+
+
+def test_nan_is_never_chosen():
+    nan, inf = math.nan, math.inf
+    scores = torch.tensor([[nan, nan, 0.0, 0.0], [nan] * 4, [1.0, nan, -inf, 3.0], [inf, nan, nan, -5.0]])
+    assert reference.select_topk(scores, 3).tolist() == [[2, 3, -1], [-1, -1, -1], [0, 3, -1], [0, 3, -1]]
+    assert reference.select_topk(scores, 1).tolist() == [[2], [-1], [3], [0]]
+    assert reference.select_topk(scores, 4)[0].tolist() == [2, 3, -1, -1]
+
+
+def test_nan_does_not_choose_a_block():
+    nan = math.nan
+    scores = torch.tensor([[nan, nan, 0.0, nan, 5.0, 4.0, nan, 1.0], [nan] * 8])
+    visible = torch.tensor([8, 8])
+    pick = {"block_size": 2, "num_blocks": 2}
+    assert reference.select_blocks(scores, visible, **pick).tolist() == [[2, 3], [3, -1]]
+    scores[1] = -math.inf
+    assert reference.select_blocks(scores, torch.tensor([8, 0]), **pick)[1].tolist() == [-1, -1]

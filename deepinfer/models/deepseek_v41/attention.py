@@ -12,7 +12,6 @@ from deepinfer.models.deepseek_v41.rope import RopeTables
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
-from deepinfer.models.deepseek_v41.window_map import store_ring_rows
 
 # Decoded entries of one row chunk stay below this, whatever the step's size.
 ENTRY_BYTES_PER_CHUNK = 64 * 2**20
@@ -50,8 +49,7 @@ class Attention:
         cache = ctx.caches.window[self._plan.layer_id]
         encoded = ops.encode_vectors(self.projections.key_value(x, cos, sin), cache.format)
         workspace = ctx.window.gather(cache, encoded)
-        rows, slots, ring_slots = store_ring_rows(ctx.batch, cache.num_entries)
-        cache.data[slots, ring_slots] = encoded[rows]
+        ctx.window.kept[cache.num_entries].store(cache.data, encoded)
         return ops.decode_vectors(workspace, cache.format)
 
     def _attend(self, q: torch.Tensor, window_kv: torch.Tensor, ctx: StepContext) -> torch.Tensor:

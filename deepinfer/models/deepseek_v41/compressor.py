@@ -9,7 +9,6 @@ from deepinfer.models.deepseek_v41.rope import RopeTable
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
-from deepinfer.models.deepseek_v41.window_map import store_ring_rows
 
 
 class Compressor:
@@ -61,7 +60,6 @@ class Compressor:
         in_step = (position >= batch.context_lens[seq])[:, None, None]
         first = torch.where(in_step, new[(second - 1).clamp(min=0)], carried)
 
-        rows, slots, ring_slots = store_ring_rows(batch, ring)
-        state[slots, ring_slots] = new[rows]
+        ctx.window.kept[ring].store(state, new)
         pair = torch.stack((first, new[second]), dim=2)  # [n, (score, value), token, d]
         return ops.compress_pairs(pair[:, 0], pair[:, 1]).to(self._runtime.act_dtype)

@@ -11,7 +11,11 @@ from deepinfer.ops import ngram_hash
 
 
 class Engram:
-    """One layer's table, projection and gate (spec/model.md 9). The table stays memory-mapped and is read by row."""
+    """One layer's table, projection and gate (spec/model.md 9). The table stays memory-mapped and is read by row.
+
+    Looked-up rows pass Q8/32 again before the projection, like every input of an FP8 matrix (decisions 1). Where the
+    head width is a multiple of 32, the groups are those of the table and that is exact (above the quantizer's floor).
+    """
 
     def __init__(
         self, runtime: ModelRuntime, weights: WeightReader, layer_id: int, compressed_vocab: torch.Tensor

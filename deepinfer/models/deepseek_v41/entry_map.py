@@ -8,6 +8,7 @@ import torch
 
 from deepinfer.core.cache_tensors import VectorCache
 from deepinfer.core.step_batch import StepBatch
+from deepinfer.models.deepseek_v41.index_group import IndexGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class EntryMap:
         max_visible: python int, largest num_visible of the step.
         new_rows: [n] rows that complete a group.
         new_entries: [n] number of the entry that each of them completes.
+        groups: sequences whose index keys are scored together.
     """
 
     ratio: int
@@ -33,9 +35,10 @@ class EntryMap:
     max_visible: int
     new_rows: torch.Tensor
     new_entries: torch.Tensor
+    groups: tuple[IndexGroup, ...]
 
     @classmethod
-    def build(cls, batch: StepBatch, ratio: int, block_size: int) -> EntryMap:
+    def build(cls, batch: StepBatch, ratio: int, block_size: int, index_head_dim: int) -> EntryMap:
         """Same map for every layer of this ratio."""
         visible = (batch.positions + 1) // ratio
         rows = torch.nonzero((batch.positions + 1) % ratio == 0).squeeze(1)
@@ -49,6 +52,7 @@ class EntryMap:
             max_visible=max(ends, default=0) // ratio,
             new_rows=rows,
             new_entries=batch.positions[rows] // ratio,
+            groups=IndexGroup.build_all(batch, ratio, 4 * index_head_dim),
         )
 
     def store(self, cache: VectorCache, encoded: torch.Tensor) -> None:
@@ -62,15 +66,13 @@ class EntryMap:
         block, offset = self._locate(seq, picks.clamp(min=0))
         return cache.data[block.clamp(min=0), offset]
 
-    def gather_all(self, cache: VectorCache) -> torch.Tensor:
-        """Bytes of the first `max_visible` entries of every sequence, uint8 [S, max_visible, bytes].
+    def gather_group(self, cache: VectorCache, group: IndexGroup) -> torch.Tensor:
+        """Bytes uint8 [G, N, bytes] of the first `group.num_entries` entries of its sequences.
 
         Entries behind a sequence's own end are whatever block 0 holds; callers mask them by `num_visible`.
         """
-        num_seqs = self.block_tables.shape[0]
-        entries = torch.arange(self.max_visible, device=self.block_tables.device).expand(num_seqs, -1)
-        seq = torch.arange(num_seqs, device=self.block_tables.device)[:, None].expand_as(entries)
-        block, offset = self._locate(seq, entries)
+        entries = torch.arange(group.num_entries, device=group.seqs.device).expand(group.seqs.shape[0], -1)
+        block, offset = self._locate(group.seqs[:, None], entries)
         return cache.data[block.clamp(min=0), offset]
 
     def _locate(self, seq: torch.Tensor, entry: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

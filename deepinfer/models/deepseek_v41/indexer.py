@@ -7,17 +7,24 @@ import torch
 from deepinfer.config.layer_plan import LayerPlan
 from deepinfer.core.cache_spec import KVRounding
 from deepinfer.models.deepseek_v41.entry_map import EntryMap
+from deepinfer.models.deepseek_v41.index_group import IndexGroup
 from deepinfer.models.deepseek_v41.rope import RopeTable
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
+from deepinfer.models.deepseek_v41.selection_margin import block_margin, selection_margin
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
+
+# float32 scores of one row chunk; what is made of them on the way to the picks is a few times as much.
+SCORE_BYTES_PER_CHUNK = 8 * 2**20
 
 
 class Indexer:
     """Query side of an index source layer (spec/model.md 7).
 
-    Scores every visible entry of the KV source's index keys, or only those in the candidate blocks, and keeps the
-    `index_topk` best. The candidate source also writes the candidate blocks.
+    A row that sees at most `index_topk` entries takes them all. For the others it scores every visible entry of the KV
+    source's index keys, or only those in the candidate blocks, and keeps the best. The candidate source also writes the
+    candidate blocks. Sequences of like length are scored together, in row chunks, so that neither the keys of all
+    sequences nor the scores of all rows ever exist at once.
     """
 
     def __init__(self, runtime: ModelRuntime, weights: WeightReader, plan: LayerPlan, rope: RopeTable) -> None:
@@ -32,65 +39,75 @@ class Indexer:
 
     def __call__(self, x: torch.Tensor, q_lora: torch.Tensor, ctx: StepContext) -> None:
         """Fill ``ctx.picks`` from the attention input x [T, D] and the low-rank query q_lora [T, q_lora_rank]."""
-        entries = ctx.entries[self._plan.ratio]
-        topk = self._runtime.config.index_topk
-        if entries.max_visible <= topk and not ctx.probe.active:
-            picks = self._all_visible(entries, topk)  # everything fits: scores cannot matter
-        else:
-            scores = self._scores(x, q_lora, entries, ctx)
-            if self._plan.is_candidate_source:
-                ctx.candidates = self._candidate_blocks(scores, entries, ctx)
-            if self._plan.uses_candidates and ctx.candidates is not None:
-                block_size = self._runtime.config.candidate_block_size
-                scores = self._runtime.ops.restrict_to_blocks(scores, ctx.candidates, block_size=block_size)
-            picks = self._runtime.ops.select_topk(scores, topk)
-            if ctx.probe.active:
-                ctx.probe.record(f"{self._name}.margin", _selection_margin(scores, topk))
+        config, entries, probe = self._runtime.config, ctx.entries[self._plan.ratio], ctx.probe
+        picks = _all_visible(entries.num_visible, config.index_topk)
         ctx.picks[self._plan.layer_id] = picks
-        ctx.probe.record(f"{self._name}.picks", picks)
+        if self._plan.is_candidate_source:
+            ctx.candidates = picks.new_full((picks.shape[0], config.candidate_topk_blocks), -1)
+        if probe.active or entries.max_visible > config.index_topk:
+            query = self._query(x, q_lora, ctx)
+            for group in entries.groups:
+                if probe.active or group.num_entries > config.index_topk:  # else everything fits
+                    self._pick(query, group, picks, ctx)
+        probe.record(f"{self._name}.picks", picks)
+        if self._plan.is_candidate_source and ctx.candidates is not None:
+            probe.record(f"{self._name}.blocks", ctx.candidates)
 
-    def _scores(self, x: torch.Tensor, q_lora: torch.Tensor, entries: EntryMap, ctx: StepContext) -> torch.Tensor:
-        """Index scores float32 [T, max_visible], -inf where an entry is not visible."""
+    def _query(self, x: torch.Tensor, q_lora: torch.Tensor, ctx: StepContext) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rotated, rounded query heads float32 [T, Hi, di] and head weights float32 [T, Hi]."""
         config, ops, act = self._runtime.config, self._runtime.ops, self._runtime.act_dtype
         q = ops.quantized_linear(q_lora, self.wq_b, quantize=self._runtime.quantize, out_dtype=act)
         q = q.view(-1, config.index_n_heads, config.index_head_dim)
         q = ops.apply_rope(q, *self._rope.at(ctx.batch.positions))
         rounding = KVRounding.FP4_GROUP32 if self._runtime.quantize else KVRounding.NONE
-        head_weights = ops.linear(x, self.weights_proj, act).float()
+        return ops.round_vectors(q, rounding), ops.linear(x, self.weights_proj, act).float()
+
+    def _pick(
+        self, query: tuple[torch.Tensor, torch.Tensor], group: IndexGroup, picks: torch.Tensor, ctx: StepContext
+    ) -> None:
+        """Score the rows of one group and fill in their picks (and candidates)."""
+        ops, entries = self._runtime.ops, ctx.entries[self._plan.ratio]
         assert self._plan.kv_source is not None
         cache = ctx.caches.index[self._plan.kv_source]
-        keys = ops.decode_vectors(entries.gather_all(cache), cache.format)
-        return ops.index_scores(
-            ops.round_vectors(q, rounding),
-            head_weights,
-            keys,
-            entries.row_seq,
-            entries.num_visible,
-            scale=self._scale,
-            round_bf16=self._runtime.numerics.low_precision,
-        )
+        keys = ops.decode_vectors(entries.gather_group(cache, group), cache.format)
+        chunk = max(1, SCORE_BYTES_PER_CHUNK // (max(group.num_entries, 1) * 4))
+        for rows, row_group in zip(group.rows.split(chunk), group.row_group.split(chunk), strict=True):
+            scores = ops.index_scores(
+                query[0][rows],
+                query[1][rows],
+                keys,
+                row_group,
+                entries.num_visible[rows],
+                scale=self._scale,
+                round_bf16=self._runtime.numerics.low_precision,
+            )
+            self._select(scores, rows, picks, ctx)
 
-    def _candidate_blocks(self, scores: torch.Tensor, entries: EntryMap, ctx: StepContext) -> torch.Tensor:
-        config = self._runtime.config
-        blocks = self._runtime.ops.select_blocks(
-            scores,
-            entries.num_visible,
-            block_size=config.candidate_block_size,
-            num_blocks=config.candidate_topk_blocks,
-        )
-        ctx.probe.record(f"{self._name}.blocks", blocks)
-        return blocks
+    def _select(self, scores: torch.Tensor, rows: torch.Tensor, picks: torch.Tensor, ctx: StepContext) -> None:
+        """Fill picks and candidates of some rows [n] from their scores [n, N]."""
+        config, ops, entries = self._runtime.config, self._runtime.ops, ctx.entries[self._plan.ratio]
+        visible = entries.num_visible[rows]
+        if ctx.candidates is not None and self._plan.is_candidate_source:
+            ctx.candidates[rows] = self._candidate_blocks(scores, rows, entries, ctx)
+        if ctx.candidates is not None and self._plan.uses_candidates:
+            block_size = config.candidate_block_size
+            scores = ops.restrict_to_blocks(scores, ctx.candidates[rows], block_size=block_size)
+        best = ops.select_topk(scores, config.index_topk)
+        picks[rows] = torch.where(visible[:, None] > config.index_topk, best, picks[rows])
+        if ctx.probe.active:
+            ctx.probe.record(f"{self._name}.margin", selection_margin(scores, config.index_topk), rows)
 
-    @staticmethod
-    def _all_visible(entries: EntryMap, topk: int) -> torch.Tensor:
-        numbers = torch.arange(topk, device=entries.num_visible.device)
-        return torch.where(numbers < entries.num_visible[:, None], numbers, -1)
+    def _candidate_blocks(
+        self, scores: torch.Tensor, rows: torch.Tensor, entries: EntryMap, ctx: StepContext
+    ) -> torch.Tensor:
+        config, visible = self._runtime.config, entries.num_visible[rows]
+        shape = {"block_size": config.candidate_block_size, "num_blocks": config.candidate_topk_blocks}
+        if ctx.probe.active:
+            ctx.probe.record(f"{self._name}.block_margin", block_margin(scores, visible, **shape), rows)
+        return self._runtime.ops.select_blocks(scores, visible, **shape)
 
 
-def _selection_margin(scores: torch.Tensor, topk: int) -> torch.Tensor:
-    """Gap float32 [T] between the last chosen and the first rejected score; inf when nothing was rejected."""
-    if scores.shape[1] <= topk:
-        return torch.full((scores.shape[0],), torch.inf, device=scores.device)
-    best = torch.topk(scores, topk + 1, dim=1).values
-    rejected = best[:, topk]
-    return torch.where(rejected.isneginf(), torch.inf, best[:, topk - 1] - rejected)
+def _all_visible(num_visible: torch.Tensor, count: int) -> torch.Tensor:
+    """Entries 0 .. num_visible-1 as picks int64 [T, count], -1 padded."""
+    numbers = torch.arange(count, device=num_visible.device)
+    return torch.where(numbers < num_visible[:, None], numbers, -1)

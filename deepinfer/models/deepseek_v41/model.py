@@ -82,6 +82,6 @@ class DeepSeekV41Model:
             batch=batch,
             caches=caches,
             probe=probe,
-            window=WindowMap.build(batch, config.sliding_window),
-            entries={ratio: EntryMap.build(batch, ratio, caches.block_size) for ratio in ratios},
+            window=WindowMap.build(batch, config.sliding_window, caches),
+            entries={ratio: EntryMap.build(batch, ratio, caches.block_size, config.index_head_dim) for ratio in ratios},
         )

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from deepinfer.core.cache_tensors import VectorCache
+from deepinfer.core.cache_tensors import CacheTensors, VectorCache
 from deepinfer.core.step_batch import StepBatch
+from deepinfer.models.deepseek_v41.ring_rows import RingRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class WindowMap:
         history_slot, history_position: [N] its state slot and absolute position.
         row_dest: [T] workspace index of each row of the step.
         window_index: [T, W] workspace index of window offset j (position p - W + 1 + j), -1 before the start.
+        kept: the rows that each ring (window or compressor) keeps, by its number of slots.
     """
 
     size: int
@@ -31,9 +33,10 @@ class WindowMap:
     history_position: torch.Tensor
     row_dest: torch.Tensor
     window_index: torch.Tensor
+    kept: dict[int, RingRows]
 
     @classmethod
-    def build(cls, batch: StepBatch, window: int) -> WindowMap:
+    def build(cls, batch: StepBatch, window: int, caches: CacheTensors) -> WindowMap:
         """Same map for every layer of a step."""
         device = batch.positions.device
         history = torch.clamp(batch.context_lens, max=window - 1)
@@ -55,6 +58,7 @@ class WindowMap:
             history_position=batch.context_lens[seq_of] - history[seq_of] + offset,
             row_dest=row_dest,
             window_index=index,
+            kept={ring: RingRows.build(batch, ring) for ring in caches.ring_sizes},
         )
 
     def gather(self, cache: VectorCache, rows: torch.Tensor) -> torch.Tensor:
@@ -64,13 +68,3 @@ class WindowMap:
         workspace[self.history_dest] = cache.data[self.history_slot, self.history_position % ring]
         workspace[self.row_dest] = rows
         return workspace
-
-
-def store_ring_rows(batch: StepBatch, ring: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Rows that stay in a ring of `ring` slots after this step: (row, state slot, ring slot), int64 [n] each.
-
-    A chunk longer than the ring keeps its last `ring` rows, so no slot is written twice.
-    """
-    last = (batch.context_lens + batch.cu_seqlens_q[1:] - batch.cu_seqlens_q[:-1])[batch.row_seq]
-    rows = torch.nonzero(batch.positions >= last - ring).squeeze(1)
-    return rows, batch.state_slots[batch.row_seq[rows]], batch.positions[rows] % ring

@@ -62,13 +62,6 @@ def log(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x == torch.inf, x, result)
 
 
-def log1p(x: torch.Tensor) -> torch.Tensor:
-    """log(1 + x), accurate near 0; -inf at -1, NaN below."""
-    w = x + 1.0
-    lost = (x - (w - 1.0)).div_(w)  # what rounding 1 + x lost, as a change of the logarithm
-    return torch.where((w > 0) & (w < torch.inf), log(w).add_(lost), log(w))
-
-
 def sigmoid(x: torch.Tensor) -> torch.Tensor:
     """1 / (1 + e^-x)."""
     return exp(-x).add_(_ONE).reciprocal_()
@@ -83,11 +76,6 @@ def softplus(x: torch.Tensor) -> torch.Tensor:
     """log(1 + e^x), as max(x, 0) + log1p(e^-|x|); equals x in float32 above 17."""
     u = exp(x.abs().neg_())
     return _twice_atanh(u.div(u + _TWO)).add_(x.clamp_min(0.0))
-
-
-def rsqrt(x: torch.Tensor) -> torch.Tensor:
-    """1 / sqrt(x)."""
-    return torch.rsqrt(x)
 
 
 def sqrt(x: torch.Tensor) -> torch.Tensor:

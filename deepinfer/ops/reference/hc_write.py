@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from deepinfer.ops.reference.bmm_rows import bmm_rows
+
 
 def hc_write(streams: torch.Tensor, out: torch.Tensor, post: torch.Tensor, comb: torch.Tensor) -> torch.Tensor:
     """``new[j] = post[j] * out + sum_i comb[i][j] * streams[i]`` in float32, rounded once (spec/model.md 3, Write).
@@ -26,4 +28,4 @@ def hc_write(streams: torch.Tensor, out: torch.Tensor, post: torch.Tensor, comb:
         streams_f32, post = F.pad(streams_f32, (0, 0, 0, padding)), F.pad(post, (0, padding))
         comb = F.pad(comb, (0, padding, 0, padding))
     own = post.unsqueeze(-1) * out.unsqueeze(1)
-    return torch.baddbmm(own, comb.transpose(1, 2), streams_f32)[:, :size].to(streams.dtype)
+    return bmm_rows(comb.transpose(1, 2), streams_f32, own)[:, :size].to(streams.dtype)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 
-from deepinfer.ops.reference.matmul import matmul_rows
+from deepinfer.ops.reference.bmm_rows import bmm_rows
 from deepinfer.ops.reference.matmul_grouped import TILE_ROWS, align_columns, aligned
 from deepinfer.ops.reference.tree_sum import tree_sum
 
 TILE_ENTRIES = 64
+_VECTORS = 32  # query vectors (rows x heads) of one product, at least one row
+_CHUNK_BYTES = 1 << 22  # products at a time, at least one tile
 
 
 def index_scores(
@@ -24,8 +28,8 @@ def index_scores(
 ) -> torch.Tensor:
     """``scale * sum_h head_weights[h] * relu(q[h] . key)`` of every visible entry (spec/model.md 7).
 
-    Every product has the shape [16, di] x [di, 64] (16 query vectors, 64 entries), whatever the numbers of rows and
-    entries, so a score's bits depend on its own operands only. Tiles without a visible entry are skipped.
+    Every product has the shape [P, di] x [di, 64] (P query vectors, 64 entries) with a P that depends on Hi alone, so a
+    score's bits depend on its own operands only. Tiles of entries that nobody sees are skipped.
 
     Args:
         q: float32 [T, Hi, di].
@@ -39,17 +43,19 @@ def index_scores(
     Returns:
         float32 [T, N]; -inf at invisible entries.
     """
-    num_rows, num_entries = q.shape[0], keys.shape[1]
-    padding = -num_entries % TILE_ENTRIES
-    keys = align_columns(F.pad(keys, (0, 0, 0, padding)) if padding else keys)
+    num_rows, num_heads, num_entries = q.shape[0], q.shape[1], keys.shape[1]
+    keys = align_columns(F.pad(keys, (0, 0, 0, -num_entries % TILE_ENTRIES)))
+    tiles = aligned(keys).view(keys.shape[0], -1, TILE_ENTRIES, keys.shape[2]).transpose(2, 3)
     q = align_columns(q)
-    out = q.new_full((num_rows, num_entries + padding), -torch.inf)
-    for group in sorted(set(row_group.tolist())):
-        rows = (row_group == group).nonzero().squeeze(1)
-        visible = num_visible[rows]
-        num_tiles = -(-int(visible.max()) // TILE_ENTRIES)
-        score = _scores_by_row if rows.shape[0] < num_tiles else _scores_by_tile
-        score(out, q, head_weights, keys[group], rows, visible)
+    out = q.new_full((num_rows, keys.shape[1]), -torch.inf)
+    rows_per_block = max(1, _VECTORS // num_heads)
+    padding = -rows_per_block * num_heads % TILE_ROWS
+    for group, rows in _row_blocks(row_group.tolist(), rows_per_block):
+        missing = rows_per_block - len(rows)
+        where = slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] == len(rows) - 1 else torch.tensor(rows)
+        vectors = F.pad(q[where].flatten(0, 1), (0, 0, 0, missing * num_heads + padding))
+        seen = tiles[group, : -(-int(num_visible[where].max()) // TILE_ENTRIES)]
+        out[where, : seen.shape[0] * TILE_ENTRIES] = _scores(vectors, seen, head_weights[where])
     out.mul_(scale)
     if round_bf16:
         out = out.to(torch.bfloat16).to(torch.float32)
@@ -57,43 +63,28 @@ def index_scores(
     return out.masked_fill_(entry >= num_visible.unsqueeze(1), -torch.inf)[:, :num_entries]
 
 
-def _scores_by_tile(
-    out: torch.Tensor,
-    q: torch.Tensor,
-    head_weights: torch.Tensor,
-    keys: torch.Tensor,
-    rows: torch.Tensor,
-    visible: torch.Tensor,
-) -> None:
-    """Many rows: one product per tile of entries, over the rows that see it."""
-    num_heads = q.shape[1]
-    for begin in range(0, int(visible.max()), TILE_ENTRIES):
-        seeing = rows[visible > begin]
-        vectors = q[seeing].flatten(0, 1)
-        products = matmul_rows(vectors, keys[begin : begin + TILE_ENTRIES]).view(-1, num_heads, TILE_ENTRIES)
-        out[seeing, begin : begin + TILE_ENTRIES] = _sum_heads(products, head_weights[seeing])
+def _row_blocks(row_group: list[int], size: int) -> Iterator[tuple[int, list[int]]]:
+    """(group, at most `size` rows of it) until all rows are given out."""
+    rows_of: dict[int, list[int]] = {}
+    for row, group in enumerate(row_group):
+        rows_of.setdefault(group, []).append(row)
+    for group, rows in rows_of.items():
+        for begin in range(0, len(rows), size):
+            yield group, rows[begin : begin + size]
 
 
-def _scores_by_row(
-    out: torch.Tensor,
-    q: torch.Tensor,
-    head_weights: torch.Tensor,
-    keys: torch.Tensor,
-    rows: torch.Tensor,
-    visible: torch.Tensor,
-) -> None:
-    """Few rows: one product per row and 16 heads, over all tiles of entries the row sees."""
-    num_heads, dim = q.shape[1:]
-    padded = F.pad(q[rows], (0, 0, 0, -num_heads % TILE_ROWS))
-    for index, (row, limit) in enumerate(zip(rows.tolist(), visible.tolist(), strict=True)):
-        num_tiles = -(-limit // TILE_ENTRIES)
-        tiles = aligned(keys[: num_tiles * TILE_ENTRIES]).view(num_tiles, TILE_ENTRIES, dim).transpose(1, 2)
-        parts = [torch.bmm(heads.expand(num_tiles, -1, -1), tiles) for heads in padded[index].view(-1, TILE_ROWS, dim)]
-        products = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))[:, :num_heads]
-        weights = head_weights[row].expand(num_tiles, -1)
-        out[row, : num_tiles * TILE_ENTRIES] = _sum_heads(products, weights).reshape(-1)
+def _scores(vectors: torch.Tensor, tiles: torch.Tensor, head_weights: torch.Tensor) -> torch.Tensor:
+    """Unscaled scores [r, n * 64] of query vectors [P, di], row by row, against tiles [n, di, 64].
 
-
-def _sum_heads(products: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Weighted sum of relu over heads: products [n, Hi, 64] (overwritten), weights [n, Hi] -> [n, 64]."""
-    return tree_sum(products.relu_().mul_(weights.unsqueeze(-1)), dim=1)
+    head_weights: [r, Hi].
+    """
+    num_vectors, (num_rows, num_heads) = vectors.shape[0], head_weights.shape
+    chunk = max(1, _CHUNK_BYTES // (num_vectors * TILE_ENTRIES * 4))
+    scores = vectors.new_empty(num_rows, tiles.shape[0], TILE_ENTRIES)
+    weights = head_weights.unsqueeze(-1)
+    for begin in range(0, tiles.shape[0], chunk):
+        part = tiles[begin : begin + chunk]
+        products = bmm_rows(vectors.expand(part.shape[0], -1, -1), part)[:, : num_rows * num_heads]
+        products = products.unflatten(1, (num_rows, num_heads)).relu_().mul_(weights)
+        scores[:, begin : begin + chunk] = tree_sum(products, dim=2).transpose(0, 1)
+    return scores.flatten(1)

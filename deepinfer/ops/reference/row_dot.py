@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from deepinfer.ops.reference.bmm_rows import bmm_rows
 from deepinfer.ops.reference.matmul_grouped import align_columns, aligned
 
 
@@ -20,7 +21,4 @@ def row_dot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     n = x.shape[-1]
     left = aligned(align_columns(x.reshape(-1, n)))
     right = left if y is x else aligned(align_columns(y.reshape(-1, n)))
-    if left.shape[0] == 1:  # a batch of one takes another code path: make it two
-        left, right = left.expand(2, -1), right.expand(2, -1)
-    products = torch.bmm(left.unsqueeze(1), right.unsqueeze(2)).view(-1)
-    return products[: x.numel() // max(n, 1)].view(x.shape[:-1])
+    return bmm_rows(left.unsqueeze(1), right.unsqueeze(2)).view(x.shape[:-1])

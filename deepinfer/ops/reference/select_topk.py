@@ -6,7 +6,8 @@ import torch
 
 
 def select_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
-    """Numbers of the k highest scores of a row; equal scores go to the lower number, -inf is never chosen.
+    """Numbers of the k highest scores of a row; equal scores go to the lower number, -inf and NaN are never
+    chosen.
 
     Args:
         scores: float32 [T, N].
@@ -17,6 +18,7 @@ def select_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
     """
     num_rows, num_entries = scores.shape
     count = min(k, num_entries)
+    scores = torch.where(scores.isnan(), -torch.inf, scores)
     best = scores.topk(min(k + 1, num_entries), dim=1)
     chosen = best.indices[:, :count]
     if 0 < count < num_entries:

@@ -7,6 +7,7 @@ import functools
 import torch
 import torch.nn.functional as F
 
+from deepinfer.ops.reference.bmm_rows import bmm_rows
 from deepinfer.ops.reference.matmul_grouped import TILE_ROWS
 
 
@@ -17,7 +18,8 @@ def sinkhorn(exponentials: torch.Tensor, *, iters: int, eps: float) -> torch.Ten
     column sums, eps added to each sum. The last step is columns.
 
     All S*S entries of a matrix are one row of a [16, P] tile, so that one product with a 0/1 matrix gives the sums of
-    its rows (or columns) in place of each entry: two calls a pass, and sums that do not depend on other matrices.
+    its rows (or columns) in place of each entry: two calls a pass, and sums that do not depend on other matrices. There
+    are at least two tiles, so that no product is a batch of one.
 
     Args:
         exponentials: float32 [T, S, S], exp(A - row maximum).
@@ -31,16 +33,16 @@ def sinkhorn(exponentials: torch.Tensor, *, iters: int, eps: float) -> torch.Ten
     row_sums, column_sums = _sum_patterns(size, exponentials.device)
     width = row_sums.shape[-1]
     flat = exponentials.reshape(num_rows, size * size)
-    num_tiles = -(-num_rows // TILE_ROWS)
+    num_tiles = max(2, -(-num_rows // TILE_ROWS))
     flat = F.pad(flat, (0, width - size * size, 0, num_tiles * TILE_ROWS - num_rows), value=1.0)
     a = flat.view(num_tiles, TILE_ROWS, width)
     row_sums, column_sums = row_sums.expand(num_tiles, -1, -1), column_sums.expand(num_tiles, -1, -1)
     bias = a.new_full((1, 1, 1), eps)
-    a.div_(torch.bmm(a, row_sums)).add_(bias)
-    a.div_(torch.baddbmm(bias, a, column_sums))
+    a.div_(bmm_rows(a, row_sums)).add_(bias)
+    a.div_(bmm_rows(a, column_sums, bias))
     for _ in range(iters - 1):
-        a.div_(torch.baddbmm(bias, a, row_sums))
-        a.div_(torch.baddbmm(bias, a, column_sums))
+        a.div_(bmm_rows(a, row_sums, bias))
+        a.div_(bmm_rows(a, column_sums, bias))
     entries = a.view(num_tiles * TILE_ROWS, width)[:num_rows, : size * size]
     return entries.reshape(num_rows, size, size)
 

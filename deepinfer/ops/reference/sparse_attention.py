@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from deepinfer.ops.reference.bmm_rows import bmm_rows
 from deepinfer.ops.reference.exact_math import exp
 from deepinfer.ops.reference.matmul_grouped import TILE_ROWS, align_columns, aligned
 from deepinfer.ops.reference.tree_sum import tree_sum
@@ -84,7 +85,7 @@ def _attend(
 ) -> torch.Tensor:
     """Attention of q [n, H, d] over parts of (key=value [n, L, d], valid [n, L]); absent parts add exact zeros."""
     q = aligned(q)
-    logits = torch.cat([torch.bmm(q, kv.transpose(1, 2)) for kv, _ in parts], dim=2).mul_(scale)
+    logits = torch.cat([bmm_rows(q, kv.transpose(1, 2)) for kv, _ in parts], dim=2).mul_(scale)
     valid = torch.cat([valid for _, valid in parts], dim=1)
     logits.masked_fill_(~valid.unsqueeze(1), -torch.inf)
     maximum = torch.maximum(logits.amax(-1), sink)
@@ -92,6 +93,6 @@ def _attend(
     total = tree_sum(weights).add_(exp(sink - maximum))
     out, begin = torch.zeros_like(q), 0
     for kv, _ in parts:
-        out.add_(torch.bmm(aligned(weights[:, :, begin : begin + kv.shape[1]]), kv))
+        out.add_(bmm_rows(aligned(weights[:, :, begin : begin + kv.shape[1]]), kv))
         begin += kv.shape[1]
     return out.div_(total.unsqueeze(-1))
