@@ -21,11 +21,11 @@ const char* kind_name(const StepPlan& plan) {
 }
 
 template <typename T>
-auto view_of(std::vector<T> StepPlan::*field) {
+auto view_of(std::vector<T> StepPlan::* field) {
     return [field](py::object self) { return array_view(self.cast<const StepPlan&>().*field, self); };
 }
 
-auto pairs_of(std::vector<int32_t> StepPlan::*field) {
+auto pairs_of(std::vector<int32_t> StepPlan::* field) {
     return [field](py::object self) {
         const std::vector<int32_t>& values = self.cast<const StepPlan&>().*field;
         return array_view(values, self, py::dtype::of<int32_t>(), {static_cast<py::ssize_t>(values.size() / 2), 2});

@@ -81,9 +81,14 @@ def join_prompt_logprobs(pieces: Iterable[PromptLogprobs], num_rows: int) -> Pro
 
 
 def _room_for(first: PromptLogprobs, num_rows: int) -> PromptLogprobs:
-    arrays = {name: getattr(first, name) for name in _ARRAYS}
-    empty = {
-        name: None if array is None else np.empty((num_rows, *array.shape[1:]), array.dtype)
-        for name, array in arrays.items()
-    }
-    return PromptLogprobs(first.start, **empty)
+    def room(array: np.ndarray) -> np.ndarray:
+        return np.empty((num_rows, *array.shape[1:]), array.dtype)
+
+    return PromptLogprobs(
+        first.start,
+        room(first.logprobs),
+        room(first.ranks),
+        room(first.greedy),
+        None if first.top_ids is None else room(first.top_ids),
+        None if first.top_logprobs is None else room(first.top_logprobs),
+    )

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
-from deepinfer.core.probe import Probe
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import SampledToken
 from deepinfer.models.deepseek_v41.draft_model import DraftModel
@@ -68,7 +67,6 @@ class DraftProposer:
         self._draft = draft
         self._caches = caches
         self._sampler = sampler
-        self._probe = Probe()  # rows of a draft pass are no rows of the step: they are not recorded
         self._temperatures = temperatures
         self._max_positions = max_positions
 
@@ -113,7 +111,6 @@ class DraftProposer:
             torch.tensor([owner.last_position for owner in owners], device=device),
             torch.tensor([owner.state_slot for owner in owners], device=device),
             self._caches,
-            self._probe,
             len(self._temperatures),
         )
         seq_ids = [owner.seq_id for owner in owners]

@@ -63,7 +63,7 @@ def test_blocks(name: str, chunk: int, model: DeepSeekV41Model) -> None:
     for n in range(0, num_blocks, 1 if chunk == 256 else 3):
         committed, anchor = int(golden["committed"][n]), golden["anchor"][n : n + 1]
         caches, slots = context_of(model, tokens[:committed], num_drafts, chunk)
-        block = model.draft.forward(anchor, torch.tensor([committed - 1]), slots, caches, Probe(), num_drafts)
+        block = model.draft.forward(anchor, torch.tensor([committed - 1]), slots, caches, num_drafts)
         torch.testing.assert_close(block.base_logits[0], golden["base"][n], atol=5e-4, rtol=0)
         for forced, prefix in ((golden["drafted"][n], ""), (golden["forced_ids"][n], "forced_")):
             previous = torch.cat((anchor, forced[:-1]))

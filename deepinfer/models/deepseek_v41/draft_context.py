@@ -19,7 +19,7 @@ class DraftContext:
 
     Attributes:
         caches: all cache tensors; the draft windows are keyed behind the target layers.
-        probe: research hooks.
+        probe: records nothing: rows of a draft pass are no rows of the step.
         positions: [R * G] position of each block row: P + 1 .. P + G.
         context_slots: [R, W] state slot, and
         context_positions: [R, W] position P - W + 1 .. P, negative before the start.
@@ -41,7 +41,6 @@ class DraftContext:
         last_positions: torch.Tensor,
         state_slots: torch.Tensor,
         caches: CacheTensors,
-        probe: Probe,
         sizes: tuple[int, int],
     ) -> DraftContext:
         """For last accepted positions P [R] and state slots [R]; `sizes` = (window, block size)."""
@@ -55,7 +54,7 @@ class DraftContext:
         positions = last_positions[:, None] + torch.arange(1, block + 1, device=device)
         return cls(
             caches=caches,
-            probe=probe,
+            probe=Probe(),
             positions=positions.reshape(-1),
             context_slots=state_slots[:, None].expand(-1, window),
             context_positions=context,

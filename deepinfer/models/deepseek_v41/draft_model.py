@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
-from deepinfer.core.probe import Probe
 from deepinfer.models.deepseek_v41.draft_context import DraftContext
 from deepinfer.models.deepseek_v41.draft_stage import DraftStage
 from deepinfer.models.deepseek_v41.head import Head
@@ -80,7 +79,6 @@ class DraftModel:
         last_positions: torch.Tensor,
         state_slots: torch.Tensor,
         caches: CacheTensors,
-        probe: Probe,
         num_drafts: int,
     ) -> DraftBlock:
         """Run all stages over one block per request.
@@ -93,7 +91,7 @@ class DraftModel:
         """
         runtime = self._runtime
         sizes = (runtime.config.sliding_window, num_drafts)
-        ctx = DraftContext.build(last_positions, state_slots, caches, probe, sizes)
+        ctx = DraftContext.build(last_positions, state_slots, caches, sizes)
         ids = torch.full((anchors.shape[0], num_drafts), runtime.config.dspark_noise_token_id, device=anchors.device)
         ids[:, 0] = anchors
         streams, pre = runtime.initial_streams(self._embedding[ids.view(-1)])

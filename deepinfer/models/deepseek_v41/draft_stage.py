@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from deepinfer.core.step_batch import StepBatch
 from deepinfer.models.deepseek_v41.draft_context import DraftContext
 from deepinfer.models.deepseek_v41.hyper_connection import HyperConnection
 from deepinfer.models.deepseek_v41.moe import MoE
@@ -13,7 +12,6 @@ from deepinfer.models.deepseek_v41.rope import RopeTable
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
-from deepinfer.models.deepseek_v41.window_map import store_ring_rows
 
 
 class DraftStage:
@@ -44,11 +42,10 @@ class DraftStage:
 
         All rows are written, drafts that will be rejected too: their positions are written again before anyone reads.
         """
-        batch: StepBatch = ctx.batch
         cache = ctx.caches.window[self._cache_id]
-        rows, slots, ring_slots = store_ring_rows(batch, cache.num_entries)
-        keys = self.projections.key_value(x[rows], *self._rope.at(batch.positions[rows]))
-        cache.data[slots, ring_slots] = self._runtime.ops.encode_vectors(keys, cache.format)
+        kept = ctx.window.kept[cache.num_entries]
+        keys = self.projections.key_value(x[kept.rows], *self._rope.at(ctx.batch.positions[kept.rows]))
+        cache.data[kept.slots, kept.ring_slots] = self._runtime.ops.encode_vectors(keys, cache.format)
 
     def __call__(
         self, streams: torch.Tensor, pre: torch.Tensor, ctx: DraftContext
