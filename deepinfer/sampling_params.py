@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NoReturn
 
 from deepinfer.errors import RequestError
-from deepinfer.sampling_param_checks import CHECKS, bad_value, token_ids
+from deepinfer.sampling_param_checks import CHECKS, bad_value
 
 _GREEDY_BELOW: Final = 1e-5
 _ALIASES: Final[Mapping[str, str]] = {"seq_seed": "seed", "top_logprobs": "logprobs", "so_args": "structured_outputs"}
@@ -55,7 +55,7 @@ class SamplingParams:
         logprobs_mode: "raw" (log-softmax of the model's logits) or "processed" (of the distribution drawn from).
         logit_bias: {token id: bias in [-100, 100]}.
         allowed_token_ids: only these ids may be produced; at least one, or None for all.
-        bad_words: non-empty texts that must not be produced, neither with a space in front.
+        bad_words: non-empty texts that must not appear in the output, however they are spelt, nor inside longer words.
         first_n_token_no_eos: >= 0; EOS is banned for this many first tokens.
         golden_token_ids: forced output by position; -1 samples freely.
         structured_outputs: grammar of the output: a mapping (or an object with such attributes) with one of ``json``,
@@ -69,7 +69,7 @@ class SamplingParams:
         TypeError: an unknown name, with the nearest known one.
     """
 
-    __slots__ = (*CHECKS, "bad_word_ids")
+    __slots__ = tuple(CHECKS)
 
     n: int
     temperature: float
@@ -97,7 +97,6 @@ class SamplingParams:
     golden_token_ids: tuple[int, ...] | None
     structured_outputs: Any
     logits_processors: tuple[Callable[..., Any], ...] | None
-    bad_word_ids: tuple[tuple[int, ...], ...] | None
 
     def __init__(
         self,
@@ -134,7 +133,6 @@ class SamplingParams:
         values = _canonical({name: arguments[name] for name in CHECKS}, others, self._defaults())
         for name, check in CHECKS.items():
             object.__setattr__(self, name, check(name, values[name]))
-        object.__setattr__(self, "bad_word_ids", None)
         self._check_together()
 
     def _check_together(self) -> None:
@@ -158,26 +156,7 @@ class SamplingParams:
     def replace(self, **changes: Any) -> SamplingParams:
         """A validated copy with some fields changed (aliases are accepted)."""
         changes = {_ALIASES.get(name, name): value for name, value in changes.items()}
-        copy = SamplingParams(**{**self.to_dict(), **changes})
-        if "bad_words" not in changes:
-            object.__setattr__(copy, "bad_word_ids", self.bad_word_ids)
-        return copy
-
-    def with_bad_word_ids(self, bad_word_ids: Iterable[Iterable[int]]) -> SamplingParams:
-        """A copy that carries the id sequences of `bad_words`; the sampler works on these, never on text."""
-        copy = self.replace()
-        object.__setattr__(copy, "bad_word_ids", tuple(token_ids("bad_words", ids, 0) for ids in bad_word_ids))
-        return copy
-
-    def unsupported_fields(self) -> tuple[str, ...]:
-        """Fields set to something this version does not implement; the engine refuses such a request.
-
-        ``bad_words`` is listed as long as nobody attached its ids with `with_bad_word_ids`.
-        """
-        pending = {
-            "bad_words": bool(self.bad_words) and self.bad_word_ids is None,
-        }
-        return tuple(name for name, is_set in pending.items() if is_set)
+        return SamplingParams(**{**self.to_dict(), **changes})
 
     def check_token_ids(self, num_ids: int) -> None:
         """Raise RequestError when a field names a token id that the tokenizer (`num_ids` ids) does not have."""
@@ -205,7 +184,7 @@ class SamplingParams:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SamplingParams):
             return NotImplemented
-        return self.to_dict() == other.to_dict() and self.bad_word_ids == other.bad_word_ids
+        return self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -216,7 +195,7 @@ class SamplingParams:
         return self.replace()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.to_dict(), self.bad_word_ids)
+        return _restore, (self.to_dict(),)
 
 
 def _plain(value: Any) -> Any:
@@ -225,6 +204,5 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else value
 
 
-def _restore(values: dict[str, Any], bad_word_ids: tuple[tuple[int, ...], ...] | None) -> SamplingParams:
-    params = SamplingParams(**values)
-    return params if bad_word_ids is None else params.with_bad_word_ids(bad_word_ids)
+def _restore(values: dict[str, Any]) -> SamplingParams:
+    return SamplingParams(**values)

@@ -117,30 +117,22 @@ def test_greedy_is_a_temperature_below_1e_5(temperature, greedy):
 
 
 def test_immutable_and_replace():
-    params = SamplingParams(seed=1, bad_words=["x"]).with_bad_word_ids([[1, 2]])
+    params = SamplingParams(seed=1, bad_words=["x"])
     with pytest.raises(AttributeError, match="replace"):
         params.seed = 2
     with pytest.raises(AttributeError):
         params.no_such_field = 2
     changed = params.replace(seq_seed=2)
-    assert (params.seed, changed.seed, changed.bad_word_ids) == (1, 2, ((1, 2),))
-    assert params.replace(bad_words=["y"]).bad_word_ids is None
+    assert (params.seed, changed.seed, changed.bad_words) == (1, 2, ("x",))
     with pytest.raises(RequestError):
         params.replace(top_p=2)
 
 
 def test_copies_are_equal():
-    params = SamplingParams(temperature=0.5, stop=["a"], logit_bias={1: 2.0}, bad_words="x").with_bad_word_ids([[1]])
+    params = SamplingParams(temperature=0.5, stop=["a"], logit_bias={1: 2.0}, bad_words="x")
     for twin in (copy.copy(params), copy.deepcopy(params), pickle.loads(pickle.dumps(params))):
-        assert twin == params and twin.bad_word_ids == params.bad_word_ids
+        assert twin == params
     assert SamplingParams(**params.to_dict()).replace() != params.replace(temperature=0.6)
-
-
-def test_unsupported_fields():
-    assert SamplingParams().unsupported_fields() == ()
-    assert SamplingParams(n=2).unsupported_fields() == ()
-    assert SamplingParams(bad_words="x").unsupported_fields() == ("bad_words",)
-    assert SamplingParams(bad_words="x").with_bad_word_ids([[1]]).unsupported_fields() == ()
 
 
 def test_check_token_ids():

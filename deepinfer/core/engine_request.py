@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deepinfer.core.banned_words import BannedWords
 from deepinfer.core.constraint import Constraint
 from deepinfer.core.grammar_matcher import GrammarMatcher
 from deepinfer.sampling_params import SamplingParams
@@ -29,6 +30,7 @@ class EngineRequest:
         score_top_k: best alternatives per scored prompt position; -1 the whole vocabulary.
         forks: choices 1 .. n-1 of choice 0, which alone is prefilled; empty for every other.
         constraint: grammar asked for, None for free text.
+        banned_words: `params.bad_words` in a form for the sampler, None without any.
         new_matcher: makes a fresh matcher of the compiled grammar; None without one, and until it is compiled.
     """
 
@@ -44,6 +46,7 @@ class EngineRequest:
     score_top_k: int
     forks: tuple[EngineRequest, ...] = ()
     constraint: Constraint | None = None
+    banned_words: BannedWords | None = None
     new_matcher: Callable[[], GrammarMatcher] | None = None
 
     @property

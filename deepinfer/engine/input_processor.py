@@ -9,11 +9,12 @@ from deepinfer.core.constraint import Constraint
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.engine.encoded_prompt import EncodedPrompt
 from deepinfer.engine.request_limits import RequestLimits
-from deepinfer.errors import RequestError, UnsupportedFeatureError
+from deepinfer.errors import RequestError
 from deepinfer.grammar.constraint import parse_constraint
 from deepinfer.sampling.seeds import derive_choice_seed, derive_request_seed
 from deepinfer.sampling_params import SamplingParams
-from deepinfer.text.bad_words import bad_word_ids
+from deepinfer.text.banned_words import TextBan
+from deepinfer.text.token_texts import TokenTexts
 from deepinfer.text.tokenizer import Tokenizer
 
 
@@ -37,6 +38,7 @@ class InputProcessor:
         self._seed = seed
         self._numbers = itertools.count()
         self._seq_ids = itertools.count()
+        self._texts: TokenTexts | None = None
 
     def next_number(self) -> int:
         """The running number of the next request: every request takes one, also a failing one."""
@@ -45,10 +47,10 @@ class InputProcessor:
     def generation(self, request_id: str, number: int, prompt: EncodedPrompt, params: SamplingParams) -> EngineRequest:
         """A request that generates, with its further choices as forks.
 
-        Raises RequestError (too long, beyond capacity, ids out of range) or UnsupportedFeatureError.
+        Raises RequestError (too long, beyond capacity, ids out of range, words that cannot be banned).
         """
         self._check_length(len(prompt.token_ids))
-        params = self._checked(params)
+        params.check_token_ids(self._num_ids)
         wants_scores = params.prompt_logprobs is not None
         first = EngineRequest(
             seq_id=next(self._seq_ids),
@@ -62,6 +64,7 @@ class InputProcessor:
             score_start=1 if wants_scores else None,
             score_top_k=(params.prompt_logprobs or 0) if wants_scores else 0,
             constraint=self._constraint(params),
+            banned_words=self._banned_words(params),
         )
         return replace(first, forks=tuple(self._fork(first, choice) for choice in range(1, params.n)))
 
@@ -86,15 +89,12 @@ class InputProcessor:
             score_top_k=0,
         )
 
-    def _checked(self, params: SamplingParams) -> SamplingParams:
-        params.check_token_ids(self._num_ids)
-        if params.bad_words and params.bad_word_ids is None:
-            params = params.with_bad_word_ids(bad_word_ids(self._tokenizer, params.bad_words))
-        unsupported = params.unsupported_fields()
-        if unsupported:
-            names = ", ".join(f"{name}={getattr(params, name)!r}" for name in unsupported)
-            raise UnsupportedFeatureError(f"{names}: not built yet in this version; leave it out")
-        return params
+    def _banned_words(self, params: SamplingParams) -> TextBan | None:
+        if not params.bad_words:
+            return None
+        if self._texts is None:
+            self._texts = TokenTexts(self._tokenizer.text_pieces(self._num_ids))
+        return TextBan(params.bad_words, self._texts)
 
     def _constraint(self, params: SamplingParams) -> Constraint | None:
         given = params.structured_outputs

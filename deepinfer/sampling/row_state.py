@@ -31,7 +31,7 @@ class RowState:
         self._num_ids = num_valid_ids
         self._stop_ids = [i for i in request.stop_token_ids if i < num_valid_ids]
         self._eos_ids = [i for i in eos_token_ids if i < num_valid_ids]
-        self._bad_words = params.bad_word_ids or ()
+        self._banned_words = request.banned_words
         self._prompt_ids = np.asarray(request.prompt_token_ids, np.int64)
         bias = params.logit_bias or {}
         self._bias_ids = torch.tensor(list(bias), dtype=torch.int64)
@@ -44,7 +44,7 @@ class RowState:
             self.grammar = GrammarRow(request.new_matcher(), request, num_valid_ids, eos_token_ids)
         given = params.logits_processors or ()
         self._processors = CustomProcessors(given, request.prompt_token_ids) if given else None
-        filters = (self._bad_words, self._allowed is not None, self.grammar, self._processors)
+        filters = (self._banned_words, self._allowed is not None, self.grammar, self._processors)
         self._always = bool(bias or self._counts or self._repeats or any(filters))
 
     @property
@@ -93,10 +93,8 @@ class RowState:
             row.fill_(-torch.inf)
             row[allowed] = values
         banned = list(self._banned_now(output_index))
-        for word in self._bad_words:
-            before = len(word) - 1
-            if before == 0 or list(generated[-before:]) == list(word[:-1]):
-                banned.append(word[-1])
+        if self._banned_words is not None:
+            banned += [i for i in self._banned_words.banned_after(generated) if i < self._num_ids]
         if self.grammar is not None:
             self.grammar.restrict(row, output_index, generated)
         if banned:

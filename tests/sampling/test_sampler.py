@@ -2,11 +2,14 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from deepinfer.errors import RequestError
+from deepinfer.text.banned_words import TextBan
+from deepinfer.text.token_texts import TokenTexts
 from tests.sampling.requests import make_request, make_sampler, sample_one
 
 
@@ -75,9 +78,9 @@ def test_bias_allow_list_and_bans():
     assert _token(logits, temperature=0, first_n_token_no_eos=2, output_index=2, eos_token_ids=[0]) == 0
 
 
-def test_bad_words_by_ids():
-    request = make_request(0, temperature=0, bad_words=["x"])
-    object.__setattr__(request, "params", request.params.with_bad_word_ids([[2], [1, 0]]))
+def test_banned_words():
+    texts = TokenTexts([b"t", b"ca", b"cat"])
+    request = replace(make_request(0, temperature=0), banned_words=TextBan(["cat"], texts))
     sampler = make_sampler([request], 3)
     logits = torch.tensor([[2.0, 1.0, 3.0]])
     assert sampler.sample(logits, [0], [0], [[]])[0].token_id == 0  # 2 is banned
