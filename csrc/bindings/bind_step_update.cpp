@@ -10,7 +10,7 @@ namespace deepinfer {
 namespace {
 
 template <typename T>
-auto view_of(std::vector<T> StepUpdate::*field) {
+auto view_of(std::vector<T> StepUpdate::* field) {
     return [field](py::object self) { return array_view(self.cast<const StepUpdate&>().*field, self); };
 }
 
