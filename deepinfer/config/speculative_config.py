@@ -33,7 +33,6 @@ class SpeculativeConfig:
         varlen: "auto" or True: how many drafts are verified follows from a cost curve where one is known; False: all.
         acceptance: "coupled" (None means it): a draft counts when it equals the token that the sampler draws.
         temperatures: divisor of the confidence scores, one for all drafts or one per draft; None: 1.
-        report_confidence: keep the confidences of verified drafts in the outputs.
     """
 
     enabled: bool | None = None
@@ -41,7 +40,6 @@ class SpeculativeConfig:
     varlen: bool | str = "auto"
     acceptance: str | None = None
     temperatures: tuple[float, ...] | None = None
-    report_confidence: bool = False
 
     def __post_init__(self) -> None:
         if self.num_drafts is not None and (type(self.num_drafts) is not int or not 1 <= self.num_drafts <= MAX_DRAFTS):
@@ -52,8 +50,6 @@ class SpeculativeConfig:
             raise UnsupportedFeatureError("speculative.acceptance = 'rejection' is not in this version; use 'coupled'")
         if self.acceptance not in (None, "coupled"):
             raise field_error("speculative.acceptance", self.acceptance, "None or 'coupled'")
-        if type(self.report_confidence) is not bool:
-            raise field_error("speculative.report_confidence", self.report_confidence, "True or False")
         for value in self.temperatures or ():
             if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
                 raise field_error("speculative.temperatures", value, "positive numbers")

@@ -86,10 +86,10 @@ class ChoiceState:
             if self.match is not None:
                 return
 
-    def count_drafts(self, num_drafts: int, num_new_tokens: int) -> None:
-        """Note a step that judged drafts and gave tokens; what a stop string cut off does not count as accepted."""
+    def count_drafts(self, num_drafts: int, num_right: int) -> None:
+        """Note a step that judged drafts: how many became tokens that stay."""
         self.num_draft_tokens += num_drafts
-        self.num_accepted_tokens += min(num_new_tokens - 1, num_drafts)
+        self.num_accepted_tokens += min(num_right, num_drafts)
 
     def finish_text(self) -> None:
         """Add what the detokenizer and the stop strings still hold back."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
+import numpy as np
+
 from deepinfer._C import StepPlan, StepUpdate
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.sequence_end import SequenceEnd
@@ -91,6 +93,10 @@ class OutputProcessor:
 
         A request whose output cannot be made ends with that error; the others keep their tokens.
         """
+        if result.errors:
+            num_fed = plan.context_lens + np.diff(plan.cu_seqlens_q) - plan.num_drafts
+            fed = dict(zip(plan.seq_ids.tolist(), num_fed.tolist(), strict=True))
+            outputs.num_fed.update({seq_id: fed[seq_id] for seq_id in result.errors if seq_id in fed})
         for seq_id, error in result.errors.items():
             self._fail(seq_id, error, outputs)
         self._take_scores(plan, result, outputs)
@@ -105,9 +111,10 @@ class OutputProcessor:
             state, choice = found
             new_tokens = tokens[bounds[place] : bounds[place + 1]]
             try:
-                self._take_tokens(state, choice, new_tokens, samples.get(seq_id, []))
-                if new_tokens:
-                    choice.count_drafts(num_drafts.get(seq_id, 0), len(new_tokens))
+                drawn = samples.get(seq_id, [])
+                num_kept = self._take_tokens(state, choice, new_tokens, drawn)
+                if num_kept:
+                    choice.count_drafts(num_drafts.get(seq_id, 0), min(len(drawn) - 1, num_kept))
                     outputs.num_fed[seq_id] = len(choice.request.prompt_token_ids) + len(choice.token_ids) - 1
                 self._settle(state, choice, reasons[place], stop_ids[place], outputs)
             except Exception as error:
@@ -136,13 +143,16 @@ class OutputProcessor:
 
     def _take_tokens(
         self, state: RequestState, choice: ChoiceState, new_tokens: list[int], samples: list[SampledToken]
-    ) -> None:
+    ) -> int:
+        """Append new tokens; returns how many stay, as a stop string may end the text inside them."""
+        num_before = len(choice.token_ids)
         if new_tokens and state.first_token_time is None:
             state.first_token_time = time.monotonic()
         wants_logprobs = choice.request.params.logprobs is not None
         choice.add_tokens(new_tokens, samples[: len(new_tokens)] if wants_logprobs else ())
         if new_tokens:
             choice.take_grammar(samples[len(new_tokens) - 1])
+        return len(choice.token_ids) - num_before
 
     def _drop_broken(self, state: RequestState, error: Exception, outputs: StepOutputs) -> None:
         """End a request whose output cannot be made any more: no text, no tokens, only the error."""

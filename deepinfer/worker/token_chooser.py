@@ -87,11 +87,18 @@ class TokenChooser:
                     continue
                 samples[s].append(token)
                 samples[s] += self._fork_tokens(plan, s, logits[place : place + 1], errors)
-                if depth < plan.num_drafts[s] and token.token_id == plan.token_ids[first_rows[s] + depth + 1]:
+                is_right = depth < plan.num_drafts[s] and token.token_id == plan.token_ids[first_rows[s] + depth + 1]
+                if is_right and not self._ends(int(plan.seq_ids[s]), token, indices[place]):
                     survivors.append(s)
             alive = np.asarray(survivors, dtype=np.int64)
             depth += 1
         return samples
+
+    def _ends(self, seq_id: int, token: SampledToken, output_index: int) -> bool:
+        """Whether the text ends with this token, so that no row behind it may be looked at."""
+        request = self._sequences[seq_id].request
+        is_stop_id = token.token_id in request.stop_token_ids and output_index >= request.params.min_tokens
+        return token.stops or is_stop_id
 
     def _fork_tokens(
         self, plan: StepPlan, s: int, logits: torch.Tensor, errors: dict[int, Exception]

@@ -108,7 +108,6 @@ def test_later_options_accept_their_neutral_value():
         {"acceptance": "maybe"},
         {"temperatures": [1.0, 0.0]},
         {"temperatures": "warm"},
-        {"report_confidence": 1},
         5,
         "no/such/calibration.json",
     ],

@@ -113,6 +113,41 @@ def test_structured_output_and_stop_strings() -> None:
     assert json.loads(on[0].outputs[0].text)
 
 
+@pytest.mark.parametrize("stop_id", [14, 92, 381])
+def test_stop_ids_inside_an_accepted_run(stop_id: int) -> None:
+    """A stop id ends the text where it stands, with a grammar (there it counts for whole values only) and without."""
+    kinds: list[dict[str, Any]] = [{"structured_outputs": {"regex": "[^\\x00]*"}}, {}, {"min_tokens": 5}]
+    params = [SamplingParams(temperature=0, max_tokens=30, stop_token_ids=[stop_id], **kind) for kind in kinds]
+    prompts = [PROMPTS["chat"][0]] * len(kinds)
+    off, _ = run(None, prompts, params, speculative="off", max_model_len=128)
+    on, _ = run(None, prompts, params, max_model_len=128)
+    assert_equal(on, off)
+
+
+def test_own_processors_never_see_text_behind_the_end() -> None:
+    seen: dict[str, list[int]] = {"off": [], "on": []}
+    for name, options in (("off", {"speculative": "off"}), ("on", {})):
+        lengths = seen[name]
+        params = SamplingParams(
+            temperature=0, max_tokens=40, logits_processors=[lambda ids, row, log=lengths: log.append(len(ids)) or row]
+        )
+        run(None, [PROMPTS["chat"][0]], params, max_model_len=128, **options)
+    assert seen["on"] == seen["off"]
+
+
+def test_accepted_drafts_are_tokens_that_stay() -> None:
+    prompts = PROMPTS["chat"]
+    (whole, _) = run(None, prompts, SamplingParams(temperature=0, max_tokens=40), max_model_len=128)
+    stops = [output.outputs[0].text[5:8] for output in whole]
+    params = [SamplingParams(temperature=0, max_tokens=40, stop=[stop]) for stop in stops]
+    on, _ = run(None, prompts, params, max_model_len=128)
+    for output in on:
+        completion = output.outputs[0]
+        assert completion.num_accepted_tokens <= len(completion.token_ids)
+    ended, stats = run(None, prompts, SamplingParams(temperature=0, max_tokens=40), max_model_len=128)
+    assert sum(output.outputs[0].num_accepted_tokens for output in ended) == stats.num_drafts_accepted
+
+
 def test_case_24_at_the_context_limit() -> None:
     """No stale drafts, no position behind the limit: tokens and values equal those without drafts."""
     prompts = [prompts_of(1, 500, 64)[0][:1] * length for length in range(55, 65)]
