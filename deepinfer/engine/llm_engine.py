@@ -53,6 +53,7 @@ class LLMEngine:
         self._step_seconds = 0.0
         self._execute_seconds = 0.0
         self._closed = False
+        self._unfinished: StepPlan | None = None  # planned, and neither booked nor given up
 
     def step(self) -> StepOutputs:
         """Advance every scheduled sequence by one step. Without work it does nothing."""
@@ -178,10 +179,22 @@ class LLMEngine:
     def _schedule(self) -> StepPlan:
         """Phase 1: the scheduler decides which tokens of which sequences are computed."""
         self._require_open()
+        self._give_up_unfinished()
         self._step_started = time.perf_counter()
-        plan = self._scheduler.schedule()
+        plan = self._unfinished = self._scheduler.schedule()
         self._outputs.begin_step(plan)
         return plan
+
+    def _give_up_unfinished(self) -> None:
+        """Discard a step that an exception from outside (a signal handler's) broke off between the phases."""
+        plan, self._unfinished = self._unfinished, None
+        if plan is None or not plan.num_seqs:
+            return
+        try:
+            self._scheduler.discard(plan.step_id)
+        except ValueError:  # it had been booked or given up just before
+            return
+        self._fail_interrupted(plan)
 
     def _execute(self, plan: StepPlan) -> StepResult:
         """Phase 2: the worker computes them."""
@@ -203,12 +216,14 @@ class LLMEngine:
         cu_tokens = np.zeros(plan.num_seqs + 1, dtype=np.int32)
         np.cumsum([len(samples) for samples in result.samples], out=cu_tokens[1:])
         try:
-            return self._scheduler.update(
+            update = self._scheduler.update(
                 plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
             )
         except ValueError:
             self._scheduler.discard(plan.step_id)
             raise
+        self._unfinished = None
+        return update
 
     def _emit(self, plan: StepPlan, result: StepResult, update: StepUpdate) -> None:
         """Phase 4: tokens become texts and outputs; ended sequences are forgotten.

@@ -53,6 +53,11 @@ class PromptEncoder:
         if ids is None and more_ids is None:
             assert text is not None and more_text is not None
             head, tail = self._tokenizer.encode_pair(text, more_text)
+            if more_text and not tail:
+                message = (
+                    f"the continuation {more_text!r} has no token of its own: it merges into the context's last one"
+                )
+                raise RequestError(message, code="empty_continuation")
             return EncodedPrompt(text + more_text, self.check_ids([*head, *tail])), len(head)
         first = ids if ids is not None else self._tokenizer.encode_prompt(text or "")
         second = more_ids if more_ids is not None else self._tokenizer.encode(more_text or "")

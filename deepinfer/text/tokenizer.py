@@ -10,7 +10,7 @@ from typing import Any
 
 import tokenizers
 
-from deepinfer.errors import CheckpointError
+from deepinfer.errors import CheckpointError, RequestError
 from deepinfer.text.byte_decoder import token_bytes
 
 
@@ -122,6 +122,9 @@ class Tokenizer:
 
     def encode(self, text: str, *, add_bos: bool = False) -> list[int]:
         """Ids of `text`, markers of special tokens recognised; `add_bos` puts BOS in front unless it is there."""
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            message = f"the text {text[:40]!r} holds half of a character (a lone surrogate); decode its bytes as UTF-8"
+            raise RequestError(message, code="invalid_prompt")
         ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
         bos = self.bos_token_id
         if add_bos and bos is not None and ids[:1] != [bos]:
