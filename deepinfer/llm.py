@@ -125,7 +125,8 @@ class LLM:
 
         Args:
             prompts: a prompt or a list of prompts; a prompt is a text, a list of ids, {"prompt": text} or
-                {"prompt_token_ids": ids}. Texts get BOS unless they have it; ids are taken as they are.
+                {"prompt_token_ids": ids}. Texts get BOS unless they have it; ids are taken as they are. A flat integer
+                array of numpy or torch is a list of ids, one with two dimensions a list of prompts.
             sampling_params: one for all, or one per prompt; None: the checkpoint's defaults. A wrong entry of a list
                 is its own request's error.
             prompt_token_ids: ids per prompt, as older scripts pass them.
@@ -246,8 +247,13 @@ class LLM:
         return (call.answers.delta(delta) for delta in batch.deltas())
 
     def abort(self, request_id: str) -> None:
-        """End a request early, from any thread; its output says finish_reason "abort". Unknown ids are ignored."""
+        """End a request early, from any thread; its output says finish_reason "abort".
+
+        Unknown ids are ignored, also if a later request gets the id. TypeError for anything but a text.
+        """
         self._require_open()
+        if not isinstance(request_id, str):
+            raise TypeError(f"abort() takes the id of a request, a text, not a {type(request_id).__name__}")
         self._runtime.loop.abort([request_id])
 
     def get_tokenizer(self) -> Tokenizer:
@@ -277,8 +283,9 @@ class LLM:
         gets a warning at the end.
         """
         self._require_open()
-        if not patterns:
-            raise TypeError("capture() needs at least one name or pattern, for example 'layers.*.ffn.experts'")
+        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+            message = f"capture() needs at least one name or pattern such as 'layers.*.ffn.experts', not {patterns!r}"
+            raise TypeError(message)
         tap = Tap(self._runtime.worker.current_rows, self._runtime.engine.request_id_of)
         probe = self._runtime.worker.probe
         probe.attach(patterns, tap)
@@ -296,6 +303,8 @@ class LLM:
         Inside another replacement of the same point the inner one counts. RequestError for a point the model lacks.
         """
         self._require_open()
+        if not isinstance(point, str) or not callable(function):
+            raise TypeError(f"replace() takes a component's name and a function, not {point!r} and {function!r}")
         probe = self._runtime.worker.probe
         probe.replace(point, function)
         try:

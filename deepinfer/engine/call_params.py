@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deepinfer.errors import RequestError
+from deepinfer.engine.own_error import own_error
+from deepinfer.errors import DeepInferError, RequestError
 from deepinfer.sampling_params import SamplingParams
 
 _FORMS = "SamplingParams, a mapping of its fields, or a list with one of them (or None) per prompt"
 
 
-def params_per_prompt(params: Any, num_prompts: int, default: SamplingParams) -> list[SamplingParams | RequestError]:
+def params_per_prompt(params: Any, num_prompts: int, default: SamplingParams) -> list[SamplingParams | DeepInferError]:
     """One entry per prompt; a wrong entry of a list becomes the error of its own request.
 
     Args:
@@ -43,12 +44,12 @@ def _checked(params: Any) -> SamplingParams:
     return params
 
 
-def _checked_or_error(params: Any) -> SamplingParams | RequestError:
-    if isinstance(params, RequestError):
+def _checked_or_error(params: Any) -> SamplingParams | DeepInferError:
+    if isinstance(params, DeepInferError):
         return params
     try:
         return _checked(params)
-    except RequestError as error:
-        return error
     except TypeError as error:  # an unknown name
         return RequestError(str(error), code="invalid_sampling_params")
+    except Exception as error:
+        return own_error(error, "these sampling_params cannot be read", "invalid_sampling_params")

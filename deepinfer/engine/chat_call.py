@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deepinfer.engine.chat_answers import ChatAnswers
+from deepinfer.engine.own_error import own_error
 from deepinfer.errors import DeepInferError, RequestError
 from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.chat_format import ChatFormat
@@ -28,11 +29,11 @@ class ChatCall:
         chat_format: ChatFormat,
         tokenizer: Tokenizer,
         conversations: list[Any],
-        params: Sequence[SamplingParams | RequestError],
+        params: Sequence[SamplingParams | DeepInferError],
         options: ChatOptions,
     ) -> None:
         self.prompts: list[Any] = []
-        self.params: list[SamplingParams | RequestError] = []
+        self.params: list[SamplingParams | DeepInferError] = []
         rendered: list[ChatPrompt | None] = []
         for conversation, item in zip(conversations, params, strict=True):
             try:
@@ -40,17 +41,17 @@ class ChatCall:
                 item = _constrained(item, prompt)
                 self.prompts.append({"prompt": prompt.text, "prompt_token_ids": prompt.token_ids})
                 rendered.append(prompt)
-            except DeepInferError as error:
-                self.prompts.append(error)
+            except Exception as error:  # also what the messages' own objects raise
+                self.prompts.append(own_error(error, "the conversation cannot be read", "invalid_messages"))
                 rendered.append(None)
             self.params.append(item)
-        skips = [isinstance(item, RequestError) or item.skip_special_tokens for item in self.params]
+        skips = [isinstance(item, DeepInferError) or item.skip_special_tokens for item in self.params]
         self.answers = ChatAnswers(tokenizer, rendered, skips)
 
 
-def _constrained(params: SamplingParams | RequestError, prompt: ChatPrompt) -> SamplingParams | RequestError:
+def _constrained(params: SamplingParams | DeepInferError, prompt: ChatPrompt) -> SamplingParams | DeepInferError:
     """The parameters with the prompt's grammar, if it has one; what was wrong with them stays their error."""
-    if isinstance(params, RequestError) or prompt.structured_outputs is None:
+    if isinstance(params, DeepInferError) or prompt.structured_outputs is None:
         return params
     if params.structured_outputs is not None:
         message = "both response_format and structured_outputs are given: leave one of them out"

@@ -46,7 +46,7 @@ class LLMEngine:
         self._outputs = outputs
         self._log_interval = log_interval
         self._grammars = grammars or GrammarQueue()
-        self._aborts: deque[str] = deque()
+        self._aborts: deque[EngineRequest] = deque()
         self._ready = StepOutputs()
         self._counts: Counter[str] = Counter()
         self._step_started = 0.0
@@ -97,8 +97,13 @@ class LLMEngine:
         return self._outputs.refused(request_id, error, prompt, prompt_token_ids)
 
     def abort_request(self, request_id: str) -> None:
-        """End a request early, from any thread, any number of times; an unknown one is ignored."""
-        self._aborts.append(request_id)
+        """End a request early, from any thread, any number of times.
+
+        Only a request that is unfinished now can be meant: an unknown id is ignored, also if it is used later.
+        """
+        request = self._outputs.request_of(request_id)
+        if request is not None:
+            self._aborts.append(request)
 
     def flush(self) -> StepOutputs:
         """Between steps: carry out the aborts asked for and give out what they ended."""
@@ -247,11 +252,12 @@ class LLMEngine:
 
     def _apply_aborts(self) -> None:
         while self._aborts:
-            request_id = self._aborts.popleft()
-            for seq_id in self._outputs.seq_ids_of(request_id):
+            request = self._aborts[0]
+            for seq_id in self._outputs.seq_ids_of(request):
                 self._scheduler.abort(seq_id)
                 self._grammars.withdraw(seq_id)
-            self._collect(self._outputs.abort(request_id))
+            self._collect(self._outputs.abort(request))
+            self._aborts.popleft()
 
     def _fail_interrupted(self, plan: StepPlan) -> None:
         """After a step that broke off: a later chunk of a prefill cannot be computed again, as its rings may be

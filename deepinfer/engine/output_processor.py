@@ -62,9 +62,14 @@ class OutputProcessor:
         for choice in request.choices:
             self._sequences.pop(choice.seq_id, None)
 
-    def seq_ids_of(self, request_id: str) -> list[int]:
-        """Running sequences of an unfinished request by choice, none for any other."""
+    def request_of(self, request_id: str) -> EngineRequest | None:
+        """The unfinished request with this id; from any thread."""
         state = self._requests.get(request_id)
+        return None if state is None else state.request
+
+    def seq_ids_of(self, request: EngineRequest) -> list[int]:
+        """Running sequences of an unfinished request by choice, none for any other."""
+        state = self._state_of(request)
         return [] if state is None else [choice.request.seq_id for choice in state.running_choices()]
 
     def request_id_of(self, seq_id: int) -> str | None:
@@ -120,10 +125,10 @@ class OutputProcessor:
             except Exception as error:
                 self._drop_broken(state, error, outputs)
 
-    def abort(self, request_id: str) -> StepOutputs:
-        """End what is left of a request with what it has; empty for an unknown one."""
+    def abort(self, request: EngineRequest) -> StepOutputs:
+        """End what is left of a request with what it has; empty for one that has ended."""
         outputs = StepOutputs()
-        state = self._requests.get(request_id)
+        state = self._state_of(request)
         for choice in [] if state is None else state.running_choices():
             assert state is not None
             self._end(state, choice, "abort", outputs)
@@ -140,6 +145,11 @@ class OutputProcessor:
     ) -> RequestOutput:
         """The output of a request that never ran."""
         return self._builder.refused(request_id, error, prompt, prompt_token_ids)
+
+    def _state_of(self, request: EngineRequest) -> RequestState | None:
+        """None once the request has ended, also if another one has its id now."""
+        state = self._requests.get(request.request_id)
+        return None if state is None or state.request is not request else state
 
     def _take_tokens(
         self, state: RequestState, choice: ChoiceState, new_tokens: list[int], samples: list[SampledToken]

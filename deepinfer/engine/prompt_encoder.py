@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import numbers
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from deepinfer.engine.encoded_prompt import EncodedPrompt
+from deepinfer.engine.own_error import own_error
 from deepinfer.errors import DeepInferError, RequestError, UnsupportedFeatureError
 from deepinfer.text.tokenizer import Tokenizer
 
 _TEXT, _IDS = "prompt", "prompt_token_ids"
 _IMAGE_KEYS = frozenset({"multi_modal_data", "images", "image", "image_bytes"})
 _FORMS = 'a text, a list of ids, {"prompt": text} or {"prompt_token_ids": ids}'
+_BYTES = (bytes, bytearray, memoryview)  # neither a text (which encoding?) nor ids
 
 
 class PromptEncoder:
-    """Encodes single prompts: texts get BOS unless they have it, ids are taken as they are."""
+    """Encodes single prompts: texts get BOS unless they have it, ids are taken as they are.
+
+    Ids are a sequence of integers, or a flat integer array of numpy or torch. Bytes are refused. What a prompt's own
+    methods raise while it is read is the error of this prompt.
+    """
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int, image_token_id: int | None) -> None:
         """Args:
@@ -36,7 +44,7 @@ class PromptEncoder:
         """
         if isinstance(prompt, DeepInferError):
             raise prompt
-        text, ids = _split(prompt)
+        text, ids = _read(prompt)
         if ids is not None:
             return EncodedPrompt(text, self.check_ids(ids))
         assert text is not None
@@ -48,8 +56,8 @@ class PromptEncoder:
         Two texts are split as lm-evaluation-harness does; ids are joined as they are. Raises as `encode` does, and
         code empty_context when nothing stands before the continuation's first token.
         """
-        text, ids = _split(context)
-        more_text, more_ids = _split(continuation)
+        text, ids = _read(context)
+        more_text, more_ids = _read(continuation)
         if ids is None and more_ids is None:
             assert text is not None and more_text is not None
             head, tail = self._tokenizer.encode_pair(text, more_text)
@@ -65,9 +73,9 @@ class PromptEncoder:
             raise RequestError("the context is empty: give at least one id, for example BOS", code="empty_context")
         return EncodedPrompt(None, self.check_ids([*first, *second])), len(first)
 
-    def check_ids(self, ids: Sequence[Any] | np.ndarray) -> np.ndarray:
+    def check_ids(self, ids: Any) -> np.ndarray:
         """Token ids as int32 [n]; only integers in range pass (no bool, no float)."""
-        array = ids if isinstance(ids, np.ndarray) else _integers(ids)
+        array = _integers(ids)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             kind = f"{array.dtype} array of shape {array.shape}"
             raise RequestError(f"prompt ids must be a flat list of integers, not a {kind}", code="invalid_token_id")
@@ -113,34 +121,52 @@ def split_prompts(prompts: Any, prompt_token_ids: Any = None) -> list[Any]:
 
 def prompt_text(prompt: Any) -> str | None:
     """The text of a prompt in any form, also of a wrong one; None without text."""
-    text = prompt.get(_TEXT) if isinstance(prompt, Mapping) else prompt
-    return text if isinstance(text, str) else None
+    try:
+        text = prompt.get(_TEXT) if isinstance(prompt, Mapping) else prompt
+        return _plain(text) if isinstance(text, str) else None
+    except Exception:  # a mapping that cannot be read: `encode` says so
+        return None
 
 
 def _as_list(prompts: Any) -> list[Any]:
     if isinstance(prompts, (str, Mapping)):
         return [prompts]
-    if isinstance(prompts, np.ndarray):
-        return [prompts] if prompts.ndim == 1 else list(prompts)
-    if not isinstance(prompts, Iterable) or isinstance(prompts, bytes):
+    if not isinstance(prompts, Iterable) or isinstance(prompts, _BYTES) or _num_dims(prompts) == 0:
         raise RequestError(
             f"prompts is a {type(prompts).__name__}; expected {_FORMS}, or a list of such", code="invalid_prompt"
         )
+    if _num_dims(prompts) == 1 and not (isinstance(prompts, np.ndarray) and prompts.dtype.kind in "OSU"):
+        return [prompts]
     items = list(prompts)
-    is_one = bool(items) and all(isinstance(item, numbers.Number) for item in items)
+    is_one = bool(items) and all(issubclass(type(item), numbers.Number) for item in items)
     return [items] if is_one else items
 
 
+def _num_dims(prompts: Any) -> int | None:
+    """Dimensions of an array; None for anything else."""
+    return prompts.ndim if isinstance(prompts, (np.ndarray, torch.Tensor)) else None
+
+
+def _read(prompt: Any) -> tuple[str | None, np.ndarray | None]:
+    """Text and ids of one prompt; at least one of them is not None. Raises RequestError or UnsupportedFeatureError."""
+    try:
+        text, ids = _split(prompt)
+        return text, None if ids is None else _integers(ids)
+    except DeepInferError:
+        raise
+    except Exception as error:
+        raise own_error(error, "the prompt cannot be read", "invalid_prompt") from error
+
+
 def _split(prompt: Any) -> tuple[str | None, Any]:
-    """Text and ids of one prompt; at least one of them is not None."""
     if isinstance(prompt, str):
-        return prompt, None
-    if isinstance(prompt, (np.ndarray, Sequence)) and not isinstance(prompt, (bytes, bytearray)):
+        return _plain(prompt), None
+    if _can_be_ids(prompt):
         return None, prompt
     if not isinstance(prompt, Mapping):
         raise RequestError(f"a prompt cannot be a {type(prompt).__name__}: give {_FORMS}", code="invalid_prompt")
-    for key in prompt:
-        if key in _IMAGE_KEYS and prompt[key]:
+    for key, value in prompt.items():
+        if key in _IMAGE_KEYS and not _is_absent(value):
             raise UnsupportedFeatureError(f"{key}: image input is not built yet; leave it out")
         if key not in (_TEXT, _IDS) and key not in _IMAGE_KEYS:
             raise RequestError(f"unknown prompt key {key!r}: give {_FORMS}", code="invalid_prompt")
@@ -149,21 +175,45 @@ def _split(prompt: Any) -> tuple[str | None, Any]:
         raise RequestError(f'"prompt" must be a text, not a {type(text).__name__}', code="invalid_prompt")
     if text is None and ids is None:
         raise RequestError(f"the prompt holds neither text nor ids: give {_FORMS}", code="invalid_prompt")
-    if ids is not None and (not isinstance(ids, (np.ndarray, Sequence)) or isinstance(ids, (str, bytes, bytearray))):
+    if ids is not None and not _can_be_ids(ids):
         raise RequestError(
             f'"prompt_token_ids" must be a list of ids, not a {type(ids).__name__}', code="invalid_prompt"
         )
-    return text, ids
+    return None if text is None else _plain(text), ids
 
 
-def _integers(ids: Sequence[Any]) -> np.ndarray:
-    kinds = set(map(type, ids))
+def _plain(text: str) -> str:
+    """The characters of a text, without what a subclass makes of them."""
+    return str.__str__(text)
+
+
+def _can_be_ids(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, torch.Tensor, Sequence)) and not isinstance(value, (str, *_BYTES))
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether an image field says "no image": None, False or an empty list, mapping or text."""
+    return value is None or (isinstance(value, (bool, list, tuple, dict, str, bytes)) and not value)
+
+
+def _integers(ids: Any) -> np.ndarray:
+    """Ids as an array; of a list int64 [n], its elements checked."""
+    if isinstance(ids, torch.Tensor):
+        if ids.is_floating_point() or ids.is_complex():
+            raise RequestError(f"prompt ids must be integers, not {ids.dtype}", code="invalid_token_id")
+        return ids.detach().cpu().numpy()
+    if isinstance(ids, np.ndarray):
+        return np.asarray(ids)
+    items = list(ids)
+    kinds = set(map(type, items))
     if not all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
         place, wrong = next(
-            (i, x) for i, x in enumerate(ids) if type(x) is bool or not isinstance(x, (int, np.integer))
+            (i, x) for i, x in enumerate(items) if type(x) is bool or not issubclass(type(x), (int, np.integer))
         )
-        raise RequestError(f"prompt_token_ids[{place}] is {wrong!r}: ids are integers", code="invalid_token_id")
+        raise RequestError(
+            f"prompt_token_ids[{place}] is {reprlib.repr(wrong)}: ids are integers", code="invalid_token_id"
+        )
     try:
-        return np.asarray(ids, dtype=np.int64)
+        return np.asarray(items, dtype=np.int64)
     except OverflowError:
         raise RequestError("prompt_token_ids holds an integer beyond 64 bits", code="token_id_out_of_range") from None

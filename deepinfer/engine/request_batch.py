@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepinfer.core.engine_request import EngineRequest
+from deepinfer.engine.encoded_prompt import EncodedPrompt
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.mailbox import Mailbox
+from deepinfer.engine.own_error import own_error
 from deepinfer.engine.prompt_encoder import PromptEncoder, prompt_text
 from deepinfer.engine.prompt_scores import PromptScores
 from deepinfer.engine.sync_loop import SyncLoop
@@ -43,10 +45,18 @@ class RequestBatch:
         try:
             if isinstance(params, DeepInferError):
                 raise params
-            request = self._inputs.generation(request_id, number, self._encoder.encode(prompt), params)
+            request = self._generation(request_id, number, self._encoder.encode(prompt), params)
             self._prepared.append(_Prepared(request_id, text, request, None))
         except DeepInferError as error:
             self._prepared.append(_Prepared(request_id, text, None, error))
+
+    def _generation(self, request_id: str, number: int, prompt: EncodedPrompt, params: SamplingParams) -> EngineRequest:
+        try:
+            return self._inputs.generation(request_id, number, prompt, params)
+        except DeepInferError:
+            raise
+        except Exception as error:
+            raise own_error(error, "the request cannot be prepared", "invalid_request") from error
 
     def add_scoring(self, request_id: str, context: Any, continuation: Any) -> None:
         """Prepare a request that judges a continuation. Raises what is wrong with it."""
@@ -104,8 +114,8 @@ class RequestBatch:
             if item.request is not None:
                 try:
                     self._loop.add(item.request, item.text, index, self._mailbox)
-                except DeepInferError as refused:
-                    error = refused
+                except Exception as refused:
+                    error = own_error(refused, "the request cannot be started", "invalid_request")
             if error is not None:
                 self._refuse(index, item, error)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from deepinfer.errors import RequestError
 
@@ -16,7 +17,7 @@ class RequestIds:
         self._in_use = in_use
         self._numbers = itertools.count()
 
-    def take(self, num_requests: int, given: Sequence[str] | None) -> list[str]:
+    def take(self, num_requests: int, given: Any) -> list[str]:
         """Ids of one call's requests.
 
         Args:
@@ -28,6 +29,9 @@ class RequestIds:
         if given is None:
             free = (str(number) for number in self._numbers if not self._in_use(str(number)))
             return list(itertools.islice(free, num_requests))
+        if not isinstance(given, Iterable):
+            message = f"request_ids is a {type(given).__name__}; expected a list with a text per prompt, or None"
+            raise RequestError(message, code="invalid_request_id")
         ids = [given] if isinstance(given, str) else list(given)
         if len(ids) != num_requests:
             raise RequestError(f"{num_requests} prompts but {len(ids)} request_ids", code="length_mismatch")
