@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 from glob import glob
+from pathlib import Path
+from typing import Any
 
 from pybind11.setup_helpers import ParallelCompile, Pybind11Extension
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
 
 ParallelCompile("DEEPINFER_BUILD_JOBS").install()
 
+FOLDERS = ("csrc/core", "csrc/cpu", "csrc/cpu/ops", "csrc/bindings", "csrc/bindings/cpu")
+# Only these files may use more than the base instruction set; the kernels are chosen at run time.
+FILE_FLAGS = {
+    "kernels_avx2.cpp": ["-mavx2", "-mfma", "-mf16c"],
+    "kernels_avx512.cpp": [
+        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"),
+        "-Wno-maybe-uninitialized",  # false alarms in the intrinsics' headers of gcc 12
+    ],
+}
+
 NATIVE_MODULE = Pybind11Extension(
     "deepinfer._C",
-    sorted(glob("csrc/core/*.cpp") + glob("csrc/bindings/*.cpp")),
+    sorted(source for folder in FOLDERS for source in glob(f"{folder}/*.cpp")),
     include_dirs=["csrc"],
-    depends=sorted(glob("csrc/core/*.hpp") + glob("csrc/bindings/*.hpp")),
+    depends=sorted(glob("csrc/**/*.hpp", recursive=True)),
     cxx_std=20,
-    extra_compile_args=["-O2", "-fvisibility=hidden", "-Wall", "-Wextra"],
+    extra_compile_args=["-O2", "-ffp-contract=off", "-fvisibility=hidden", "-Wall", "-Wextra"],
 )
 
-setup(ext_modules=[NATIVE_MODULE])
+
+class BuildWithFileFlags(build_ext):
+    """`build_ext` that adds the flags of FILE_FLAGS to single files."""
+
+    def build_extensions(self) -> None:
+        compile_file = self.compiler._compile
+
+        def compile_with_flags(obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
+            flags = [*extra_postargs, *FILE_FLAGS.get(Path(src).name, [])]
+            compile_file(obj, src, ext, cc_args, flags, pp_opts)
+
+        self.compiler._compile = compile_with_flags
+        super().build_extensions()
+
+
+setup(ext_modules=[NATIVE_MODULE], cmdclass={"build_ext": BuildWithFileFlags})

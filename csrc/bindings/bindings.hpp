@@ -12,4 +12,7 @@ void bind_step_plan(pybind11::module_& m);
 void bind_step_update(pybind11::module_& m);
 void bind_scheduler(pybind11::module_& m);
 
+// Into the submodule deepinfer._C.cpu.
+void bind_cpu_context(pybind11::module_& m);
+
 }  // namespace deepinfer

@@ -1,12 +1,15 @@
-// Module deepinfer._C: the scheduler core for Python. Conversion only; every decision is in csrc/core.
+// Module deepinfer._C: the scheduler core and the CPU kernels for Python. Conversion only, never a decision.
 #include "bindings/bindings.hpp"
 
 PYBIND11_MODULE(_C, m) {
-    m.doc() = "Scheduler core of DeepInfer.";
+    m.doc() = "Scheduler core and CPU kernels of DeepInfer.";
     deepinfer::bind_scheduler_config(m);
     deepinfer::bind_sequence_spec(m);
     deepinfer::bind_scheduler_stats(m);
     deepinfer::bind_step_plan(m);
     deepinfer::bind_step_update(m);
     deepinfer::bind_scheduler(m);
+
+    pybind11::module_ cpu = m.def_submodule("cpu", "CPU kernels.");
+    deepinfer::bind_cpu_context(cpu);
 }

@@ -1,4 +1,4 @@
-"""The native scheduler core: which tokens of which sequences are computed in each step. Built from csrc/.
+"""The native part. Submodule `cpu`: CPU kernels. Here the scheduler core: which tokens of which sequences are computed in each step. Built from csrc/.
 
 Arrays that come out are read-only and stay valid as long as they are referenced. A wrong value raises ValueError (or
 TypeError for a wrong type) that names it; a call out of order, or a bug, raises RuntimeError.
@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from deepinfer._C import cpu as cpu
 
 _Int32s: TypeAlias = NDArray[np.integer] | Sequence[int]
 

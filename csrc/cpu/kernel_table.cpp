@@ -1,0 +1,10 @@
+#include "cpu/kernel_table.hpp"
+
+namespace deepinfer::cpu {
+
+const KernelTable& kernel_table(Isa isa) {
+    if (isa == Isa::kAvx512) return avx512::kKernels;
+    return isa == Isa::kAvx2 ? avx2::kKernels : scalar::kKernels;
+}
+
+}  // namespace deepinfer::cpu

@@ -1,0 +1,109 @@
+// Sixteen float32 lanes in one AVX-512 register. Included through f32x16.hpp only, which says what each function means.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace deepinfer::cpu::avx512 {
+
+struct I32x16 {
+    __m512i v;
+
+    static I32x16 set(int32_t x) { return {_mm512_set1_epi32(x)}; }
+    static I32x16 load(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+    void store(int32_t* p) const { _mm512_storeu_si512(p, v); }
+    friend I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+    friend I32x16 operator-(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+    friend I32x16 operator&(I32x16 a, I32x16 b) { return {_mm512_and_si512(a.v, b.v)}; }
+    friend I32x16 operator|(I32x16 a, I32x16 b) { return {_mm512_or_si512(a.v, b.v)}; }
+    template <int N>
+    I32x16 shift_left() const {
+        return {_mm512_slli_epi32(v, N)};
+    }
+    template <int N>
+    I32x16 shift_right() const {  // keeps the sign
+        return {_mm512_srai_epi32(v, N)};
+    }
+};
+
+struct Mask16 {
+    __mmask16 v;
+
+    friend Mask16 operator&(Mask16 a, Mask16 b) { return {static_cast<__mmask16>(a.v & b.v)}; }
+    friend Mask16 operator|(Mask16 a, Mask16 b) { return {static_cast<__mmask16>(a.v | b.v)}; }
+    uint32_t bits() const { return v; }
+};
+
+struct F32x16 {
+    __m512 v;
+
+    static F32x16 zero() { return {_mm512_setzero_ps()}; }
+    static F32x16 set(float x) { return {_mm512_set1_ps(x)}; }
+    static F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+    static F32x16 load(const float* p, int n) { return {_mm512_maskz_loadu_ps(first(n), p)}; }
+    static F32x16 load_bf16(const uint16_t* p) { return widen_bf16(_mm256_loadu_si256((const __m256i*)p)); }
+    static F32x16 load_bf16(const uint16_t* p, int n) { return widen_bf16(_mm256_maskz_loadu_epi16(first(n), p)); }
+    static F32x16 load_e4m3(const uint8_t* p) { return widen_e4m3(_mm_loadu_si128((const __m128i*)p)); }
+    static F32x16 load_e4m3(const uint8_t* p, int n) { return widen_e4m3(_mm_maskz_loadu_epi8(first(n), p)); }
+    static void load_e2m1(const uint8_t* p, F32x16& even, F32x16& odd) {
+        split_e2m1(_mm_loadu_si128((const __m128i*)p), even, odd);
+    }
+    static void load_e2m1(const uint8_t* p, int n, F32x16& even, F32x16& odd) {
+        split_e2m1(_mm_maskz_loadu_epi8(first(n), p), even, odd);
+    }
+    static F32x16 from_int(I32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }
+    static F32x16 from_bits(I32x16 x) { return {_mm512_castsi512_ps(x.v)}; }
+    I32x16 bits() const { return {_mm512_castps_si512(v)}; }
+    I32x16 to_int() const { return {_mm512_cvtps_epi32(v)}; }
+
+    void store(float* p) const { _mm512_storeu_ps(p, v); }
+    void store(float* p, int n) const { _mm512_mask_storeu_ps(p, first(n), v); }
+
+    friend F32x16 operator+(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+    friend F32x16 operator-(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+    friend F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+    friend F32x16 operator/(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+    friend Mask16 operator<(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+    friend Mask16 operator<=(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
+    friend Mask16 operator==(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+    static F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+    static F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+    static F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
+    static F32x16 select(Mask16 m, F32x16 yes, F32x16 no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
+    F32x16 abs() const { return {_mm512_abs_ps(v)}; }
+    F32x16 sqrt() const { return {_mm512_sqrt_ps(v)}; }
+    F32x16 round() const { return {_mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+
+    float sum() const { return sum8(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1))); }
+    float max_lane() const {
+        __m256 a = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+        __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+        b = _mm_max_ps(b, _mm_movehl_ps(b, b));
+        return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+    }
+
+  private:
+    static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
+    static float sum8(__m256 a) {
+        __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+        b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+        return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+    }
+    static F32x16 widen_bf16(__m256i x) {
+        return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16))};
+    }
+    static F32x16 widen_e4m3(__m128i x) {
+        __m256i half = _mm256_slli_epi16(_mm256_cvtepi8_epi16(x), 7);
+        return {_mm512_cvtph_ps(_mm256_and_si256(half, _mm256_set1_epi16(static_cast<int16_t>(0xBFFF))))};
+    }
+    static void split_e2m1(__m128i x, F32x16& even, F32x16& odd) {
+        const __m512 table = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f, -1.0f, -1.5f,
+                                            -2.0f, -3.0f, -4.0f, -6.0f);
+        __m512i codes = _mm512_cvtepu8_epi32(x);
+        even.v = _mm512_permutexvar_ps(codes, table);  // uses the low four bits of each lane
+        odd.v = _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), table);
+    }
+};
+
+}  // namespace deepinfer::cpu::avx512

@@ -1,0 +1,65 @@
+// The threads of one engine's CPU kernels.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cpu/range.hpp"
+
+namespace deepinfer::cpu {
+
+// Elementwise work below this many elements is not worth a second thread.
+inline constexpr int64_t kGrainElements = 1 << 14;
+
+// Splits ranges over a fixed number of threads, the caller being one of them. Who computes which item never changes a
+// result: an item is computed whole by one thread. One call at a time; the caller waits for its end.
+class ThreadPool {
+  public:
+    // Throws std::invalid_argument unless 1 <= num_threads <= 1024.
+    explicit ThreadPool(int num_threads);
+    ~ThreadPool();
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+    // Calls body(Range) for parts of [0, num_items) until all are done; a part has at least `grain` items but for the
+    // last. Runs on the caller alone when there is only one part. The first exception of a part is thrown again here.
+    template <typename Body>
+    void for_ranges(int64_t num_items, int64_t grain, const Body& body) {
+        if (num_items <= 0) return;
+        if (workers_.empty() || num_items <= grain) return body(Range{0, num_items});
+        run({[](const void* closure, Range part) { (*static_cast<const Body*>(closure))(part); }, &body, num_items,
+             grain});
+    }
+
+  private:
+    struct Job {
+        void (*call)(const void*, Range) = nullptr;
+        const void* closure = nullptr;
+        int64_t num_items = 0;
+        int64_t grain = 1;
+    };
+
+    void run(const Job& job);
+    void work();
+    void take_parts(const Job& job);
+
+    std::vector<std::thread> workers_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::condition_variable done_;
+    Job job_;
+    std::exception_ptr error_;
+    std::atomic<int64_t> next_{0};
+    std::atomic<uint64_t> generation_{0};  // jobs begun
+    std::atomic<int> num_busy_{0};
+    bool stops_ = false;
+};
+
+}  // namespace deepinfer::cpu
