@@ -16,6 +16,7 @@ from typing import Any
 from deepinfer.errors import ConfigError
 
 PREFIX = "DEEPINFER_"
+_MAX_DIGITS = 18
 
 
 class EnvUse(StrEnum):
@@ -121,11 +122,15 @@ def parse_text(text: str) -> str:
 def parse_integer(minimum: int | None) -> Callable[[str], int]:
     """Parser of decimal integers >= `minimum` (None: any)."""
 
+    wanted = "a decimal integer" + ("" if minimum is None else f" >= {minimum}")
+
     def parse(text: str) -> int:
         word = text.strip()
         digits = word[1:] if word[:1] in "+-" else word
-        if not (digits.isascii() and digits.isdigit()) or (minimum is not None and int(word) < minimum):
-            raise ValueError("expected a decimal integer" + ("" if minimum is None else f" >= {minimum}"))
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
+            raise ValueError(f"expected {wanted}" + (f" of at most {_MAX_DIGITS} digits" if digits.isdigit() else ""))
+        if minimum is not None and int(word) < minimum:
+            raise ValueError(f"expected {wanted}")
         return int(word)
 
     return parse

@@ -9,19 +9,25 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from deepinfer.errors import RequestError
+from deepinfer.shown_value import shown_value
 
 _MAX_INT32: Final = 2**31 - 1
 
 
 def bad_value(name: str, value: object, expectation: str) -> RequestError:
     """The error for a field that has a wrong value."""
-    return RequestError(f"{name}={value!r} is invalid: {name} must be {expectation}", code="invalid_sampling_params")
+    return RequestError(
+        f"{name}={shown_value(value)} is invalid: {name} must be {expectation}", code="invalid_sampling_params"
+    )
 
 
 def _float(name: str, value: object, expectation: str, test: Callable[[float], bool]) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise bad_value(name, value, expectation)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer or a fraction beyond the largest double
+        raise bad_value(name, value, expectation) from None
     if not math.isfinite(number) or not test(number):
         raise bad_value(name, value, expectation)
     return number

@@ -55,7 +55,7 @@ def test_case_41_integers_are_strict() -> None:
     for text in ("4", " 4 "):
         report = read_environment({"DEEPINFER_PREFILL_ATTEMPT_INTERVAL": text})
         assert report.findings[0].value == 4 and not report.findings[0].is_error
-    for text in ("4.0", "four", "-1", "0", "0x4", "1_0", "٤"):
+    for text in ("4.0", "four", "-1", "0", "0x4", "1_0", "٤", "9" * 5000):
         with pytest.raises(ConfigError, match="DEEPINFER_PREFILL_ATTEMPT_INTERVAL"):
             read_environment({"DEEPINFER_PREFILL_ATTEMPT_INTERVAL": text}).raise_errors()
 

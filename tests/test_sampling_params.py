@@ -4,6 +4,8 @@ import copy
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -89,6 +91,32 @@ def test_wrong_values_name_field_and_value(name, value):
     assert isinstance(error.value, ValueError) and isinstance(error.value, DeepInferError)
     offender = repr(value).strip("[]{}").split(": ")[-1]  # of a list, the item that is wrong
     assert name in str(error.value) and offender in str(error.value) and "must be" in str(error.value)
+
+
+NUMBERS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
+INTEGERS = ("n", "top_k", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs", "first_n_token_no_eos")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**400, -(10**5000), Fraction(10**400), float("inf"), Decimal(1), 1j, "1", []],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_no_float_can_hold(name, value):
+    with pytest.raises(RequestError, match=f"^{name}=.* must be") as error:
+        SamplingParams(**{name: value})
+    assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("value", [2**31, 10**5000, -(10**5000), 1.0, "1"], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_beyond_32_bits(name, value):
+    with pytest.raises(RequestError, match=f"^{name}=.* must be"):
+        SamplingParams(**{name: value})
+    for ids in ("stop_token_ids", "allowed_token_ids", "golden_token_ids"):
+        with pytest.raises(RequestError, match=f"^{ids}=.* must be"):
+            SamplingParams(**{ids: [value]})
 
 
 def test_limits_themselves_are_fine():

@@ -33,7 +33,8 @@ class CheckpointReader:
     """A checkpoint directory as a TensorSource (core/tensor_source.py).
 
     Opening reads the headers only. `tensor` and `mapped` may be called from several threads. Views returned by
-    `mapped` stay valid after `close`: the mapping lives as long as its last view.
+    `mapped` stay valid after `close`: the mapping lives as long as its last view. The file must keep its length that
+    long; a process that reads a mapped page behind a file's new end is killed by SIGBUS.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -109,13 +110,19 @@ class CheckpointReader:
             if self._closed:
                 raise CheckpointError(f"{self.path}: the checkpoint reader is closed")
             if shard not in self._files:
-                self._files[shard] = os.open(shard, os.O_RDONLY)
+                try:
+                    self._files[shard] = os.open(shard, os.O_RDONLY)
+                except OSError as error:
+                    raise CheckpointError(f"{shard}: cannot be opened any more ({error.strerror})") from error
             return self._files[shard]
 
     def _mapping(self, shard: Path) -> mmap.mmap:
         file = self._file(shard)
         with self._lock:
             if shard not in self._mappings:
+                end = max(entry.offset + entry.num_bytes for entry in self._entries.values() if entry.shard == shard)
+                if os.fstat(file).st_size < end:  # reading a missing page of a mapping would kill the process
+                    raise CheckpointError(f"{shard}: truncated since it was opened: {end} bytes were there")
                 # Copy-on-write: torch only takes writable buffers without a warning, and the file stays safe.
                 self._mappings[shard] = mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
             return self._mappings[shard]

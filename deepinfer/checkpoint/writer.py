@@ -12,13 +12,15 @@ from typing import Any, Unpack
 
 import torch
 
-from deepinfer.checkpoint.checkpoint_form import CheckpointForm
+from deepinfer.checkpoint.checkpoint_form import CheckpointForm, check_form
 from deepinfer.checkpoint.random_tensors import RandomTensors
 from deepinfer.checkpoint.random_tokenizer import write_random_tokenizer, write_tokenizer_config
 from deepinfer.checkpoint.shard_writer import write_shards
 from deepinfer.checkpoint.weight_quantizers import to_stored
 from deepinfer.config.engram_primes import engram_primes
+from deepinfer.config.field_reader import FieldReader
 from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.config.size_limits import MAX_ENGRAM_LOOKUPS, SIZE_LIMITS, check_range
 from deepinfer.errors import ConfigError
 from deepinfer.models.deepseek_v41.tensor_spec import TensorSpec
 from deepinfer.models.deepseek_v41.weights import tensor_table
@@ -55,9 +57,12 @@ def write_random_checkpoint(
 
     Returns the parsed config that was written. Raises ConfigError for a wrong config or override.
     """
+    check_form(form)
+    vocab_size = FieldReader(config).section("text_config").integer("vocab_size")
+    check_range("text_config.vocab_size", vocab_size, 4, SIZE_LIMITS["vocab_size"])
     directory = Path(path)
     directory.mkdir(parents=True, exist_ok=True)
-    tokenizer = _write_tokenizer(directory, config["text_config"]["vocab_size"], form.get("tokenizer_json"))
+    tokenizer = _write_tokenizer(directory, vocab_size, form.get("tokenizer_json"))
     values = complete_engram_fields(config, tokenizer)
     parsed = DeepSeekV41Config.from_dict(values)
     random = RandomTensors(parsed, seed, form.get("gain", 1.0))
@@ -78,10 +83,17 @@ def complete_engram_fields(config: dict[str, Any], tokenizer_json: str | Path) -
     layers = text.get("engram_layer_ids")
     if not layers:
         return values
-    orders = text["engram_max_ngram_size"] - 1
-    tables = engram_primes(text["engram_vocab_size"], orders, text["engram_n_heads"], len(layers))
+    reader = FieldReader(text, "text_config")
+    orders, heads = reader.integer("engram_max_ngram_size", minimum=2) - 1, reader.integer("engram_n_heads")
+    num_tables = len(reader.integers("engram_layer_ids"))
+    check_range("engram lookups of a token in all layers", orders * heads * num_tables, 1, MAX_ENGRAM_LOOKUPS)
+    minimum = reader.integer("engram_vocab_size")
+    check_range("text_config.engram_vocab_size", minimum, 1, SIZE_LIMITS["engram_vocab_size"])
+    tables = engram_primes(minimum, orders, heads, num_tables)
     text["engram_num_embeddings"] = [sum(sum(order) for order in table) for table in tables]
-    compressed = compressed_vocabulary(tokenizer_json, text["vocab_size"], text["engram_pad_token_id"])
+    compressed = compressed_vocabulary(
+        tokenizer_json, reader.integer("vocab_size"), reader.integer("engram_pad_token_id", minimum=0)
+    )
     text["engram_compressed_vocab_size"] = int(compressed.max()) + 1
     return values
 

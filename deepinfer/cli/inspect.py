@@ -48,7 +48,7 @@ def _cache_layout(config: DeepSeekV41Config) -> tuple[CacheSpec, ...]:
 def _memory_bytes(text: str | None) -> int | None:
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+)\s*x\s*(.+)", text)
+    match = re.fullmatch(r"(\d{1,6})\s*x\s*(.+)", text)
     return int(match[1]) * parse_byte_size(match[2]) if match else parse_byte_size(text)
 
 

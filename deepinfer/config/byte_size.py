@@ -6,6 +6,8 @@ import re
 
 from deepinfer.config.field_error import field_error
 
+_MAX_BYTES = 2**60
+
 _UNITS = {"": 1, "B": 1} | {
     prefix.upper() + suffix: base ** (power + 1)
     for power, prefix in enumerate("kmgt")
@@ -19,7 +21,10 @@ def parse_byte_size(text: str, field: str = "memory") -> int:
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
         raise field_error(field, text, "a number of bytes with an optional unit (kB, MB, GB, TB, KiB, MiB, GiB, TiB)")
-    return int(float(match[1]) * unit)
+    num_bytes = float(match[1]) * unit
+    if num_bytes > _MAX_BYTES:
+        raise field_error(field, text, "at most 2^60 bytes")
+    return int(num_bytes)
 
 
 def format_byte_size(num_bytes: int) -> str:

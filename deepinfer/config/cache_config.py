@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from deepinfer.config.field_error import field_error
 from deepinfer.config.numerics import Numerics
+from deepinfer.config.size_limits import check_range
 
 if TYPE_CHECKING:
     from deepinfer.config.model_config import DeepSeekV41Config
 
 KV_CACHE_DTYPES = ("auto", "fp4", "fp8", "float32")
 _CUDA_BLOCK_SIZES = (64, 128)
+_MAX_BYTES = 2**50
+_MAX_BLOCK_SIZE = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,10 @@ class CacheConfig:
         share = self.gpu_memory_utilization
         if type(share) not in (int, float) or not 0 < share <= 1:
             raise field_error("gpu_memory_utilization", share, "a number greater than 0 and at most 1")
-        if self.kv_cache_bytes is not None and (type(self.kv_cache_bytes) is not int or self.kv_cache_bytes < 1):
-            raise field_error("kv_cache_bytes", self.kv_cache_bytes, "None or a number of bytes >= 1")
+        check_range("kv_cache_bytes", self.kv_cache_bytes, 1, _MAX_BYTES, optional=True)
         if self.kv_cache_dtype not in KV_CACHE_DTYPES:
             raise field_error("kv_cache_dtype", self.kv_cache_dtype, f"one of {', '.join(KV_CACHE_DTYPES)}")
-        if type(self.block_size) is not int or self.block_size < 2:
-            raise field_error("block_size", self.block_size, "an integer >= 2")
+        check_range("block_size", self.block_size, 2, _MAX_BLOCK_SIZE)
 
 
 def resolve_kv_cache_dtype(kv_cache_dtype: str, numerics: Numerics) -> str:

@@ -15,6 +15,7 @@ from deepinfer.config.numerics import Numerics
 from deepinfer.config.scheduler_config import SchedulerConfig
 from deepinfer.config.speculative_config import SpeculativeConfig
 from deepinfer.errors import UnsupportedFeatureError
+from deepinfer.shown_value import shown_value
 
 if TYPE_CHECKING:
     from deepinfer.config.model_config import DeepSeekV41Config
@@ -83,7 +84,7 @@ class EngineConfig:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise field_error(name, getattr(self, name), f"one of {', '.join(allowed)}")
-        if not isinstance(self.device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+        if not isinstance(self.device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d{1,4})?", self.device):
             raise field_error("device", self.device, "auto, cpu, cuda or cuda:<index>")
         if type(self.seed) is not int or not 0 <= self.seed < 2**64:
             raise field_error("seed", self.seed, "an integer from 0 to 2^64 - 1")
@@ -185,7 +186,9 @@ def _refuse_later(name: str, value: Any) -> None:
     neutral = _LATER[name]
     if not any(_asks_for_nothing(name, value, item) for item in neutral):
         allowed = " or ".join(repr(item) for item in neutral)
-        raise UnsupportedFeatureError(f"{name} = {value!r}: not in this version yet; leave it out or pass {allowed}")
+        raise UnsupportedFeatureError(
+            f"{name} = {shown_value(value)}: not in this version yet; leave it out or pass {allowed}"
+        )
 
 
 def _asks_for_nothing(name: str, value: Any, neutral: Any) -> bool:

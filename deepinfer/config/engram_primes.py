@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 PrimeTable = tuple[tuple[int, ...], ...]
+_BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 
 
 def engram_primes(minimum: int, num_orders: int, num_heads: int, num_tables: int) -> tuple[PrimeTable, ...]:
@@ -35,13 +36,22 @@ def _primes_from(minimum: int, count: int) -> list[int]:
 
 
 def _is_prime(number: int) -> bool:
-    if number < 4:
+    """Miller and Rabin's test; with these bases it is exact below 3.3e24 (Sorenson and Webster, 2015)."""
+    for prime in _BASES:
+        if number % prime == 0:
+            return number == prime
+    if number < _BASES[-1] ** 2:
         return number > 1
-    if number % 2 == 0:
-        return False
-    divisor = 3
-    while divisor * divisor <= number:
-        if number % divisor == 0:
-            return False
-        divisor += 2
-    return True
+    twos = (number - 1 & 1 - number).bit_length() - 1
+    return all(_passes(number, base, (number - 1) >> twos, twos) for base in _BASES)
+
+
+def _passes(number: int, base: int, odd: int, twos: int) -> bool:
+    power = pow(base, odd, number)
+    if power in (1, number - 1):
+        return True
+    for _ in range(twos - 1):
+        power = power * power % number
+        if power == number - 1:
+            return True
+    return False

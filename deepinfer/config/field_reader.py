@@ -7,10 +7,19 @@ from typing import Any
 
 from deepinfer.errors import ConfigError
 from deepinfer.logging import get_logger
+from deepinfer.shown_value import shown_value
 
 logger = get_logger(__name__)
 
 _REQUIRED: Any = object()
+
+
+def is_finite_number(value: Any) -> bool:
+    """Whether it is an int or a float, not a bool, that a double can hold."""
+    try:
+        return type(value) in (int, float) and math.isfinite(value)
+    except OverflowError:  # an int beyond the largest double
+        return False
 
 
 class FieldReader:
@@ -23,7 +32,7 @@ class FieldReader:
     def __init__(self, values: Any, section: str = "") -> None:
         self._section = section
         if not isinstance(values, dict):
-            raise ConfigError(f"{section or 'config.json'} = {values!r}: expected a JSON object")
+            raise ConfigError(f"{section or 'config.json'} = {shown_value(values)}: expected a JSON object")
         self._values: dict[str, Any] = values
         self._seen: set[str] = set()
 
@@ -37,7 +46,7 @@ class FieldReader:
 
     def fail(self, key: str, expectation: str) -> ConfigError:
         """The error for a wrong value of `key`."""
-        return ConfigError(f"{self.path(key)} = {self._values.get(key)!r}: expected {expectation}")
+        return ConfigError(f"{self.path(key)} = {shown_value(self._values.get(key))}: expected {expectation}")
 
     def raw(self, key: str, default: Any = _REQUIRED) -> Any:
         """The value as it stands."""
@@ -65,7 +74,7 @@ class FieldReader:
     def number(self, key: str, default: Any = _REQUIRED, *, positive: bool = True) -> float:
         """A finite number, greater than 0 when `positive`, else at least 0."""
         value = self.raw(key, default)
-        allowed = type(value) in (int, float) and math.isfinite(value) and (value > 0 if positive else value >= 0)
+        allowed = is_finite_number(value) and (value > 0 if positive else value >= 0)
         if not allowed:
             raise self.fail(key, "a finite number " + ("> 0" if positive else ">= 0"))
         return float(value)
@@ -107,4 +116,4 @@ class FieldReader:
         """Logs one warning for each key that nothing asked for."""
         for key in self._values:
             if key not in self._seen:
-                logger.warning("config.json: unknown key %s is ignored", self.path(key))
+                logger.warning("config.json: unknown key %s is ignored", shown_value(self.path(key)))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from deepinfer.config.field_error import field_error
+from deepinfer.config.field_reader import is_finite_number
+from deepinfer.config.size_limits import check_range
+
+_MAX_SECONDS = 10**6
+_MAX_BYTES = 2**50
+_MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +33,10 @@ class GrammarConfig:
 
     def __post_init__(self) -> None:
         timeout = self.grammar_timeout
-        if type(timeout) not in (int, float) or timeout <= 0 or not math.isfinite(timeout):
-            raise field_error("grammar_timeout", timeout, "a number of seconds > 0")
-        if type(self.grammar_cache_bytes) is not int:
-            raise field_error("grammar_cache_bytes", self.grammar_cache_bytes, "an integer (<= 0: without limit)")
-        if type(self.grammar_threads) is not int or self.grammar_threads < 1:
-            raise field_error("grammar_threads", self.grammar_threads, "an integer >= 1")
+        if not is_finite_number(timeout) or not 0 < timeout <= _MAX_SECONDS:
+            raise field_error("grammar_timeout", timeout, f"a number of seconds > 0, at most {_MAX_SECONDS:,}")
+        check_range("grammar_cache_bytes", self.grammar_cache_bytes, -_MAX_BYTES, _MAX_BYTES)
+        check_range("grammar_threads", self.grammar_threads, 1, _MAX_THREADS)
         for name in ("grammar_disable_cache", "grammar_debug"):
             if type(getattr(self, name)) is not bool:
                 raise field_error(name, getattr(self, name), "True or False")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deepinfer.config.field_reader import FieldReader
+from deepinfer.config.size_limits import SIZE_LIMITS, check_range
 from deepinfer.errors import ConfigError
 
 
@@ -26,6 +27,8 @@ class RopeScaling:
 
     def __post_init__(self) -> None:
         name = "text_config.rope_scaling"
+        limit = SIZE_LIMITS["max_position_embeddings"]
+        check_range(f"{name}.original_max_position_embeddings", self.original_max_position_embeddings, 1, limit)
         if self.factor < 1:
             raise ConfigError(f"{name}.factor = {self.factor!r}: expected a number >= 1")
         if self.beta_fast <= self.beta_slow:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deepinfer.config.field_error import field_error
+from deepinfer.config.size_limits import check_range
+
+_MAX_SEQS = 2**20
+_MAX_TOKENS = 2**31 - 1  # step plans carry 32-bit numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,8 @@ class SchedulerConfig:
     enable_chunked_prefill: bool = True
 
     def __post_init__(self) -> None:
-        if type(self.max_num_seqs) is not int or self.max_num_seqs < 1:
-            raise field_error("max_num_seqs", self.max_num_seqs, "an integer >= 1")
+        check_range("max_num_seqs", self.max_num_seqs, 1, _MAX_SEQS)
         for name in ("max_num_batched_tokens", "max_prefill_chunk", "max_model_len"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise field_error(name, value, "None or an integer >= 1")
+            check_range(name, getattr(self, name), 1, _MAX_TOKENS, optional=True)
         if type(self.enable_chunked_prefill) is not bool:
             raise field_error("enable_chunked_prefill", self.enable_chunked_prefill, "True or False")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from deepinfer.config.engram_primes import engram_primes
 from deepinfer.config.field_error import field_error
+from deepinfer.config.size_limits import MAX_ENGRAM_LOOKUPS
 
 if TYPE_CHECKING:
     from deepinfer.config.model_config import DeepSeekV41Config
@@ -58,6 +59,10 @@ def _check_rows(config: DeepSeekV41Config) -> None:
         raise field_error(
             "text_config.engram_vocab_size", config.engram_vocab_size, f"tables of at most {_MAX_ROWS} rows"
         )
+    lookups = orders * heads * len(config.engram_layer_ids)
+    if lookups > MAX_ENGRAM_LOOKUPS:
+        expectation = f"at most {MAX_ENGRAM_LOOKUPS:,} lookups of a token in all layers together, not {lookups:,}"
+        raise field_error("text_config.engram_n_heads", heads, expectation)
     tables = engram_primes(config.engram_vocab_size, orders, heads, len(config.engram_layer_ids))
     expected = [sum(sum(order) for order in table) for table in tables]
     if list(config.engram_num_embeddings) != expected:

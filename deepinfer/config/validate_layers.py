@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepinfer.config.field_error import field_error
+from deepinfer.config.size_limits import MAX_CANDIDATES
 
 if TYPE_CHECKING:
     from deepinfer.config.model_config import DeepSeekV41Config
@@ -88,6 +89,11 @@ def _check_candidates(config: DeepSeekV41Config) -> None:
         if getattr(config, name) < 1:
             raise field_error(f"text_config.{name}", getattr(config, name), "an integer >= 1")
     entries = config.candidate_topk_blocks * config.candidate_block_size
+    if entries > MAX_CANDIDATES:
+        expectation = (
+            f"at most {MAX_CANDIDATES:,} candidates: candidate_topk_blocks x candidate_block_size is {entries:,}"
+        )
+        raise field_error("text_config.candidate_topk_blocks", config.candidate_topk_blocks, expectation)
     if entries < config.index_topk:
         raise field_error(
             "text_config.candidate_topk_blocks",

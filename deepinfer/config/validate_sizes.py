@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepinfer.config.field_error import field_error
+from deepinfer.config.size_limits import MAX_EXPERTS, MAX_ROTARY_VALUES, SIZE_LIMITS, check_limits
 
 if TYPE_CHECKING:
     from deepinfer.config.model_config import DeepSeekV41Config
@@ -12,11 +13,21 @@ if TYPE_CHECKING:
 
 def validate_sizes(config: DeepSeekV41Config) -> None:
     """Raises ConfigError for the first size that does not fit the others (spec/model.md 1.6)."""
+    check_limits("text_config", config, SIZE_LIMITS)
+    _check_number_of_experts(config)
     _check_groups(config)
     _check_heads(config)
     _check_rope(config)
     _check_experts(config)
     _check_token_ids(config)
+
+
+def _check_number_of_experts(config: DeepSeekV41Config) -> None:
+    target = config.num_hidden_layers * config.n_routed_experts
+    total = target + config.num_nextn_predict_layers * config.dspark_n_routed_experts
+    if total > MAX_EXPERTS:
+        expectation = f"at most {MAX_EXPERTS:,} routed experts in all layers and draft stages together, not {total:,}"
+        raise field_error("text_config.n_routed_experts", config.n_routed_experts, expectation)
 
 
 def _check_groups(config: DeepSeekV41Config) -> None:
@@ -42,6 +53,12 @@ def _check_heads(config: DeepSeekV41Config) -> None:
 
 
 def _check_rope(config: DeepSeekV41Config) -> None:
+    positions, width = config.max_position_embeddings, config.qk_rope_head_dim
+    if positions * width > MAX_ROTARY_VALUES:
+        expectation = (
+            f"at most {MAX_ROTARY_VALUES // width:,} with qk_rope_head_dim {width}: the rotary tables grow with both"
+        )
+        raise field_error("text_config.max_position_embeddings", positions, expectation)
     for name in ("rope_theta", "compress_rope_theta"):
         theta = getattr(config, name)
         if not theta > 1:  # the YaRN ramp divides by log(theta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deepinfer.config.field_reader import FieldReader
+from deepinfer.config.size_limits import VISION_LIMITS, check_limits
 
 # Keys that image input will need; a text engine only takes note of them.
 _UNUSED_KEYS = ("rope_theta", "max_image_tokens", "min_pixels", "max_wh_ratio")
@@ -28,6 +29,9 @@ class VisionConfig:
     intermediate_size: int
     patch_size: int
     downsample_ratio: int
+
+    def __post_init__(self) -> None:
+        check_limits("vision_config", self, VISION_LIMITS)
 
     @classmethod
     def from_reader(cls, reader: FieldReader) -> VisionConfig:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deepinfer.config.strict_json import read_json_object
 from deepinfer.errors import CheckpointError, RequestError
 from deepinfer.sampling_params import SamplingParams
+from deepinfer.shown_value import shown_value
 from deepinfer.text.chat_defaults import ChatDefaults
 
 _FIELDS = {
@@ -36,24 +38,24 @@ class GenerationDefaults:
     chat: ChatDefaults = field(default_factory=ChatDefaults)
 
     @classmethod
-    def read(cls, directory: Path, *, use_params: bool) -> GenerationDefaults:
+    def read(cls, directory: Path, *, use_params: bool, vocab_size: int) -> GenerationDefaults:
         """Read ``generation_config.json``; an absent file means class defaults.
 
         Args:
             directory: of the checkpoint.
             use_params: False: the sampling fields are ignored, EOS ids and chat defaults are not.
+            vocab_size: the model's; EOS ids lie below it.
 
         Raises CheckpointError naming the file when it is not valid.
         """
         file = directory / "generation_config.json"
-        if not file.is_file():
+        if not os.path.isfile(file):
             return cls()
+        data = read_json_object(file, CheckpointError)
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-            if not isinstance(data, dict):
-                raise ValueError("it must hold a JSON object")
             params = _params(data) if use_params else SamplingParams()
-            return cls(params, _eos(data.get("eos_token_id")), ChatDefaults.from_dict(data.get("chat_defaults")))
+            eos_token_ids = _eos(data.get("eos_token_id"), vocab_size)
+            return cls(params, eos_token_ids, ChatDefaults.from_dict(data.get("chat_defaults")))
         except (ValueError, RequestError) as error:
             raise CheckpointError(f"{file}: {error}") from error
 
@@ -65,8 +67,10 @@ def _params(data: dict[str, Any]) -> SamplingParams:
     return SamplingParams(**values)
 
 
-def _eos(value: Any) -> tuple[int, ...]:
+def _eos(value: Any, vocab_size: int) -> tuple[int, ...]:
     ids = [] if value is None else value if isinstance(value, list) else [value]
-    if any(type(item) is not int or item < 0 for item in ids):
-        raise ValueError(f"eos_token_id is {value!r}; expected an id or a list of ids")
+    if any(type(item) is not int or not 0 <= item < vocab_size for item in ids):
+        raise ValueError(
+            f"eos_token_id = {shown_value(value)}: expected an id or a list of ids below vocab_size ({vocab_size})"
+        )
     return tuple(ids)

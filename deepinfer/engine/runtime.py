@@ -65,9 +65,12 @@ class EngineRuntime:
         model_config = DeepSeekV41Config.from_path(directory)
         if model_config.has_engram:
             environment.check_model({"engram_pad_token_id": model_config.engram_pad_token_id})
-        tokenizer_path = directory if config.tokenizer is None else resolve_model_path(config.tokenizer)
-        tokenizer = Tokenizer.from_path(tokenizer_path, model_config.bos_token_id)
-        defaults = GenerationDefaults.read(directory, use_params=config.generation_config == "auto")
+        tokenizer_path = (
+            directory if config.tokenizer is None else resolve_model_path(config.tokenizer, None, "tokenizer")
+        )
+        tokenizer = Tokenizer.from_path(tokenizer_path, model_config.bos_token_id, model_config.vocab_size)
+        use_params = config.generation_config == "auto"
+        defaults = GenerationDefaults.read(directory, use_params=use_params, vocab_size=model_config.vocab_size)
         backend = select_backend(config.backend, config.device)
         config = config.resolve(model_config, backend.name)
         eos_token_ids = tuple(dict.fromkeys((*model_config.eos_token_ids, *defaults.eos_token_ids)))

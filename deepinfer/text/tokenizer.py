@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,8 +10,13 @@ from typing import Any
 
 import tokenizers
 
+from deepinfer.config.strict_json import MAX_TABLE_BYTES, parse_json_object, read_bounded, read_json_object, shown_path
 from deepinfer.errors import CheckpointError, RequestError
+from deepinfer.shown_value import shown_value
 from deepinfer.text.byte_decoder import token_bytes
+from deepinfer.text.tokenizer_file import read_tokenizer
+
+_NAMED_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 class Tokenizer:
@@ -49,26 +54,25 @@ class Tokenizer:
         self._decode_one = lru_cache(maxsize=65536)(self._decode_single)
 
     @classmethod
-    def from_path(cls, path: str | Path, bos_token_id: int | None = None) -> Tokenizer:
+    def from_path(cls, path: str | Path, bos_token_id: int | None = None, vocab_size: int | None = None) -> Tokenizer:
         """Read a checkpoint directory, or a tokenizer.json with its neighbours.
 
         Args:
             path: directory or file.
             bos_token_id: the model's, from config.json; None: whatever the tokenizer names.
+            vocab_size: the model's: every id must lie below it; None: the largest that a model may have.
 
-        Raises CheckpointError naming the file when it is absent, unreadable or not byte-level, when it names another
-        BOS than the model, or when it lacks the model's.
+        Raises CheckpointError naming the file when it is absent, unreadable or not byte-level, when it has an id that
+        the model does not have, when it names another BOS than the model, or when it lacks the model's.
         """
         given = Path(path)
-        file = given / "tokenizer.json" if given.is_dir() else given
-        if not file.is_file():
-            raise CheckpointError(f"{file}: no such tokenizer file; a checkpoint needs tokenizer.json")
-        try:
-            description = file.read_text(encoding="utf-8")
-            backend = tokenizers.Tokenizer.from_str(description)
-        except Exception as error:  # the library raises bare Exception
-            raise CheckpointError(f"{file}: not a readable tokenizer.json: {error}") from error
-        if "ByteLevel" not in json.dumps(json.loads(description).get("decoder")):
+        file = given / "tokenizer.json" if os.path.isdir(given) else given
+        if not os.path.isfile(file):
+            raise CheckpointError(f"{shown_path(file)}: no such tokenizer file; a checkpoint needs tokenizer.json")
+        content = read_bounded(file, CheckpointError, MAX_TABLE_BYTES)
+        description = parse_json_object(content, file, CheckpointError)
+        backend = read_tokenizer(content, file, vocab_size)
+        if "ByteLevel" not in repr(description.get("decoder")):
             raise CheckpointError(f"{file}: its decoder is not ByteLevel; only byte-level tokenizers are supported")
         tokenizer = cls(backend, _read_config(file.with_name("tokenizer_config.json")), bos_token_id)
         if bos_token_id is not None:
@@ -177,12 +181,13 @@ def _restore(description: str, config: dict[str, Any], bos_token_id: int | None)
 
 
 def _read_config(file: Path) -> dict[str, Any]:
-    if not file.is_file():
+    if not os.path.isfile(file):
         return {}
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{file}: not valid JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{file}: must hold a JSON object")
+    config = read_json_object(file, CheckpointError)
+    for name in _NAMED_TOKENS:
+        value = config.get(name)
+        content = value.get("content") if isinstance(value, dict) else value
+        if content is not None and not isinstance(content, str):
+            expectation = "a text, or an object with a text content"
+            raise CheckpointError(f"{file}: {name} = {shown_value(value)}: expected {expectation}")
     return config

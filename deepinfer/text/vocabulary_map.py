@@ -9,7 +9,9 @@ import numpy as np
 import tokenizers
 from tokenizers import Regex, normalizers
 
+from deepinfer.config.strict_json import MAX_TABLE_BYTES, read_bounded
 from deepinfer.errors import CheckpointError
+from deepinfer.text.tokenizer_file import read_tokenizer
 
 _REPLACEMENT: Final = "\ufffd"
 _LONE_SPACE: Final = "\ue000"  # private mark that keeps the lone-space token distinct through the strip
@@ -32,13 +34,11 @@ def compressed_vocabulary(tokenizer_json: str | Path, vocab_size: int, pad_token
         int64 [vocab_size]; the compressed vocabulary's size is its maximum plus one.
 
     Raises:
-        CheckpointError: the file is unreadable, or the padding id is not in the tokenizer.
+        CheckpointError: the file is unreadable, an id is not below `vocab_size`, or the padding id is not in it.
     """
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_json))
-    except Exception as error:  # the library raises bare Exception
-        raise CheckpointError(f"{tokenizer_json}: not a readable tokenizer.json: {error}") from error
-    num_ids = min(vocab_size, max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1)
+    content = read_bounded(tokenizer_json, CheckpointError, MAX_TABLE_BYTES)
+    tokenizer = read_tokenizer(content, tokenizer_json, vocab_size)
+    num_ids = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
     if not 0 <= pad_token_id < num_ids:
         raise CheckpointError(f"{tokenizer_json}: Engram padding id {pad_token_id} is not among its {num_ids} ids")
     numbers: dict[str, int] = {}

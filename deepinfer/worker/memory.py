@@ -19,6 +19,7 @@ logger = get_logger(__name__)
 _CPU_LIMIT = 1 << 30
 _CPU_SHARE = 4  # a quarter of the usable memory
 _NOISE = 0.05  # shrinking by less than this share is not somebody else's allocation
+_MAX_BLOCKS = 2**31 - 1  # block tables are int32
 _STATE_SHARE = 2  # state slots take at most half of a budget
 
 
@@ -67,7 +68,8 @@ def plan_memory(
     `profile` runs a largest step and returns its transient bytes; without it the free memory is read once. With it,
     free memory is read before and after: when it grew, somebody else freed memory, which is not ours to count on: a
     warning, and the smaller figure. When it shrank so that the first figure's plan no longer fits, ConfigError gives
-    both figures and the needed size. Zero blocks is a ConfigError with the figures as well.
+    both figures and the needed size. Zero blocks is a ConfigError with the figures as well,
+    and so are caches larger than the free memory.
     """
     before = after = probe.free_bytes()
     peak = 0
@@ -87,7 +89,7 @@ def plan_memory(
         plan = plan if wanted.total_bytes > after - peak else wanted
     if plan.num_blocks < 1:
         raise ConfigError("no memory for a single cache block:\n" + plan.explain())
-    if not demand.is_cpu and plan.total_bytes > min(before, after) - peak:
+    if plan.total_bytes > min(before, after) - peak:
         raise ConfigError("the caches do not fit into the free memory:\n" + plan.explain())
     return plan
 
@@ -124,6 +126,7 @@ def _plan(demand: MemoryDemand, options: CacheConfig, free: int, total: int, pea
             reasons.append(f"state slots are cut from {demand.max_num_seqs} to {slots}: at most half of the budget")
         blocks = (budget - slots * per_slot) // per_block if per_block else wanted_blocks
         blocks = max(0, min(blocks, wanted_blocks))
+    blocks = min(blocks, _MAX_BLOCKS)
     return MemoryPlan(blocks, slots, options.block_size, per_block, per_slot, tuple(reasons))
 
 

@@ -162,7 +162,7 @@ def _write(path, header, data):
         (
             b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}',
             2,
-            "'a' twice",
+            "'a' is given twice",
         ),
     ],
 )

@@ -46,6 +46,9 @@ def test_exit_codes() -> None:
     invoke("unknown", code=2)
     invoke("inspect", "/nowhere/at/all", code=2)
     invoke("inspect", str(GOLDEN / "nano-s1"), "--memory", "lots", code=2)
+    invoke("inspect", str(GOLDEN / "nano-s1"), "--memory", "9" * 400 + "GB", code=2)
+    invoke("inspect", str(GOLDEN / "nano-s1"), "--memory", "9" * 5000 + "x1GB", code=2)
+    invoke("inspect", "x" * 5000, code=2)
     invoke("env", "--device", "gpu", code=2)
 
 

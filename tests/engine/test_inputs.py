@@ -165,9 +165,9 @@ def test_lengths_and_capacity_name_both_figures() -> None:
 def test_generation_config_gives_defaults(tmp_path) -> None:
     def read(text: str, use_params: bool = True) -> GenerationDefaults:
         (tmp_path / "generation_config.json").write_text(text)
-        return GenerationDefaults.read(tmp_path, use_params=use_params)
+        return GenerationDefaults.read(tmp_path, use_params=use_params, vocab_size=300)
 
-    assert GenerationDefaults.read(tmp_path, use_params=True) == GenerationDefaults()
+    assert GenerationDefaults.read(tmp_path, use_params=True, vocab_size=300) == GenerationDefaults()
     values = {
         "do_sample": True,
         "temperature": 0.3,

@@ -106,9 +106,11 @@ def test_case_19_zero_blocks_is_an_error_with_the_figures(options):
         plan_memory(_demand(is_cpu=True), options, FakeProbe(4 << 20))
 
 
-def test_given_bytes_beyond_a_gpus_memory():
-    with pytest.raises(ConfigError, match="do not fit into the free memory"):
-        plan_memory(_demand(), CacheConfig(kv_cache_bytes=20 * GIB), FakeProbe(10 * GIB))
+@pytest.mark.parametrize("is_cpu", [False, True])
+def test_given_bytes_beyond_the_memory(is_cpu):
+    for options, seqs in ((CacheConfig(kv_cache_bytes=2**40), 4), (CacheConfig(kv_cache_bytes=GIB), 2**20)):
+        with pytest.raises(ConfigError, match="do not fit into the free memory"):
+            plan_memory(_demand(seqs=seqs, is_cpu=is_cpu), options, FakeProbe(10 * GIB))
 
 
 def _files(root, **files):
