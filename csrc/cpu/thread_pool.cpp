@@ -21,7 +21,7 @@ void pause() {
 ThreadPool::ThreadPool(int num_threads) {
     if (num_threads < 1 || num_threads > kMaxThreads)
         throw std::invalid_argument("num_threads = " + std::to_string(num_threads) + ": expected 1 to 1024");
-    for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this] { work(); });
+    for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { work(i); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -44,14 +44,14 @@ void ThreadPool::run(const Job& job) {
         generation_.fetch_add(1);
     }
     wake_.notify_all();
-    take_parts(job);
+    take_parts(job, 0);
     for (int i = 0; i < kSpins && num_busy_.load() != 0; ++i) pause();
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return num_busy_.load() == 0; });
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void ThreadPool::work() {
+void ThreadPool::work(int thread) {
     uint64_t seen = 0;
     while (true) {
         for (int i = 0; i < kSpins && generation_.load() == seen; ++i) pause();
@@ -63,7 +63,7 @@ void ThreadPool::work() {
             if (stops_) return;
             job = job_;
         }
-        take_parts(job);
+        take_parts(job, thread);
         if (num_busy_.fetch_sub(1) == 1) {
             std::lock_guard lock(mutex_);  // the caller is either before its check or asleep
             done_.notify_one();
@@ -71,10 +71,10 @@ void ThreadPool::work() {
     }
 }
 
-void ThreadPool::take_parts(const Job& job) {
+void ThreadPool::take_parts(const Job& job, int thread) {
     try {
         for (int64_t begin; (begin = next_.fetch_add(job.grain)) < job.num_items;)
-            job.call(job.closure, Range{begin, std::min(begin + job.grain, job.num_items)});
+            job.call(job.closure, Range{begin, std::min(begin + job.grain, job.num_items)}, thread);
     } catch (...) {
         std::lock_guard lock(mutex_);
         if (!error_) error_ = std::current_exception();

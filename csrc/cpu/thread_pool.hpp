@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "cpu/range.hpp"
@@ -28,27 +29,38 @@ class ThreadPool {
 
     int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-    // Calls body(Range) for parts of [0, num_items) until all are done; a part has at least `grain` items but for the
-    // last. Runs on the caller alone when there is only one part. The first exception of a part is thrown again here.
+    // Calls body(Range) or body(Range, thread) for parts of [0, num_items) until all are done; a part has at least
+    // `grain` items but for the last. Runs on the caller alone when there is only one part. `thread` is 0 (the caller)
+    // to num_threads() - 1. The first exception of a part is thrown again here.
     template <typename Body>
     void for_ranges(int64_t num_items, int64_t grain, const Body& body) {
         if (num_items <= 0) return;
-        if (workers_.empty() || num_items <= grain) return body(Range{0, num_items});
-        run({[](const void* closure, Range part) { (*static_cast<const Body*>(closure))(part); }, &body, num_items,
-             grain});
+        if (workers_.empty() || num_items <= grain) return call(body, Range{0, num_items}, 0);
+        run({[](const void* closure, Range part, int thread) {
+                 call(*static_cast<const Body*>(closure), part, thread);
+             },
+             &body, num_items, grain});
     }
 
   private:
+    template <typename Body>
+    static void call(const Body& body, Range part, int thread) {
+        if constexpr (std::is_invocable_v<const Body&, Range, int>)
+            body(part, thread);
+        else
+            body(part);
+    }
+
     struct Job {
-        void (*call)(const void*, Range) = nullptr;
+        void (*call)(const void*, Range, int) = nullptr;
         const void* closure = nullptr;
         int64_t num_items = 0;
         int64_t grain = 1;
     };
 
     void run(const Job& job);
-    void work();
-    void take_parts(const Job& job);
+    void work(int thread);
+    void take_parts(const Job& job, int thread);
 
     std::vector<std::thread> workers_;
     std::mutex mutex_;

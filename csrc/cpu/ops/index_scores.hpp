@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cpu/ops/entry_view.hpp"
-#include "cpu/vector_format.hpp"
+#include "cpu/ops/vector_rounding.hpp"
 
 namespace deepinfer::cpu {
 
@@ -19,7 +19,8 @@ struct IndexScoresArgs {
     const int64_t* row_view = nullptr;     // [num_rows] index into views
     const int64_t* num_visible = nullptr;  // [num_rows] entries 0 .. num_visible-1 are visible, at most num_entries
     float* out = nullptr;                  // [num_rows, num_entries], -inf at invisible entries
-    VectorFormat key_format;
+    // How keys are stored; kNone: as float32.
+    VectorRounding key_rounding = VectorRounding::kNone;
     int64_t num_rows = 0;
     int64_t num_heads = 0;
     int64_t dim = 0;

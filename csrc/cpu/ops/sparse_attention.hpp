@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cpu/ops/entry_view.hpp"
-#include "cpu/vector_format.hpp"
+#include "cpu/ops/vector_rounding.hpp"
 
 namespace deepinfer::cpu {
 
@@ -22,7 +22,8 @@ struct SparseAttentionArgs {
     const int64_t* picks = nullptr;         // [num_rows, num_picks] entries of the row's view, -1: absent
     const float* sink = nullptr;            // [num_heads] logits, not scaled
     float* out = nullptr;                   // [num_rows, num_heads, dim]
-    VectorFormat entry_format;              // dim and layout of the entries
+    // How entries are stored; kNone: as float32.
+    VectorRounding entry_rounding = VectorRounding::kNone;
     int64_t num_rows = 0;
     int64_t num_heads = 0;
     int64_t dim = 0;

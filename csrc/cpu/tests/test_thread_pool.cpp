@@ -24,6 +24,17 @@ TEST_CASE("every item is visited once, whatever the grain and the number of thre
     }
 }
 
+TEST_CASE("parts at the same time have different threads") {
+    ThreadPool pool(3);
+    std::vector<std::atomic<int>> in_use(3);
+    std::atomic<int> num_clashes{0};
+    pool.for_ranges(1000, 1, [&](Range, int thread) {
+        if (in_use.at(static_cast<size_t>(thread))++ != 0) ++num_clashes;
+        --in_use[static_cast<size_t>(thread)];
+    });
+    CHECK(num_clashes.load() == 0);
+}
+
 TEST_CASE("an exception in a part reaches the caller and the pool stays usable") {
     ThreadPool pool(3);
     for (int round = 0; round < 100; ++round) {
