@@ -63,7 +63,10 @@ class LLM:
         batch_invariant: a result does not depend on its neighbours; None: the backend's default.
         speculative: None: drafts when the checkpoint has them; "off"; a mapping of SpeculativeConfig's fields; or the
             path of a calibration file. Tokens are the same with drafts and without.
-        yoco, *_parallel_size: not built yet; neutral values only.
+        yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only the last n tokens of a prompt go
+            through the upper half of the model, a faster prefill that changes results a little; "mask" for checking
+            (doc/yoco.md).
+        *_parallel_size: not built yet; neutral values only.
         enable_chunked_prefill: whether long prompts are computed in pieces.
         grammar_timeout, grammar_cache_bytes, grammar_disable_cache, grammar_threads, grammar_debug: how grammars of
             structured requests are compiled (`config.grammar_config.GrammarConfig`).

@@ -188,8 +188,6 @@ def test_constructor_names_and_features() -> None:
     for name, value in refused.items():
         with pytest.raises(UnsupportedFeatureError, match=name):
             LLM(**{name: value})
-    with pytest.raises(UnsupportedFeatureError, match="yoco"):
-        LLM(yoco={"mode": "compact", "keep_tokens": 140})
     with pytest.raises(ConfigError, match="numerics"):
         LLM(numerics="fp16")
 

@@ -54,7 +54,7 @@ void Scheduler::add(SequenceSpec spec) {
     require_valid(spec);
     const int64_t max_len = longest_len(spec);
     const int64_t seq_id = spec.seq_id;
-    auto seq = std::make_unique<Sequence>(std::move(spec), max_len);
+    auto seq = std::make_unique<Sequence>(std::move(spec), max_len, config_.keep_tokens);
     for (const int64_t fork_id : seq->fork_ids()) fork_parents_.emplace(fork_id, seq_id);
     stats_.num_added += 1 + seq->num_forks();
     waiting_.push_back(*seq);

@@ -27,6 +27,7 @@ void SchedulerConfig::validate() const {
     require_between("max_prefill_chunk", max_prefill_chunk, 1, kMax);
     require_between("max_model_len", max_model_len, 1, kMax);
     require_between("num_lookback", num_lookback, 0, 64);
+    require_between("keep_tokens", keep_tokens, 0, kMax);
 }
 
 }  // namespace deepinfer

@@ -17,6 +17,7 @@ struct SchedulerConfig {
     bool enable_chunked_prefill = true;  // false: a prompt is never cut
     int64_t num_drafts = 0;              // most draft tokens of a sequence in a decode step
     bool varlen = false;                 // how many of them are verified follows from cost curves, once there are some
+    int64_t keep_tokens = 0;             // prompt tokens that have rows in the consumer layers; 0: all of them
 
     int64_t capacity_tokens() const { return num_blocks * block_size; }
     // Most sequences in a decode step: drafts are given up before a sequence is left out.

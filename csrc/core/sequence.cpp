@@ -5,9 +5,10 @@
 
 namespace deepinfer {
 
-Sequence::Sequence(SequenceSpec spec, int64_t max_len)
+Sequence::Sequence(SequenceSpec spec, int64_t max_len, int64_t keep_tokens)
     : id_(spec.seq_id),
       prompt_len_(static_cast<int64_t>(spec.prompt_token_ids.size())),
+      consumer_start_(keep_tokens > 0 ? std::max<int64_t>(prompt_len_ - keep_tokens, 0) : 0),
       token_ids_(std::move(spec.prompt_token_ids)),
       rules_(max_len, spec.min_tokens, std::move(spec.stop_token_ids)),
       fork_ids_(std::move(spec.fork_seq_ids)) {}
@@ -15,6 +16,7 @@ Sequence::Sequence(SequenceSpec spec, int64_t max_len)
 Sequence::Sequence(const Sequence& parent, int64_t id)
     : id_(id),
       prompt_len_(parent.prompt_len_),
+      consumer_start_(parent.consumer_start_),
       token_ids_(parent.token_ids_.begin(), parent.token_ids_.begin() + parent.prompt_len_),
       rules_(parent.rules_),
       num_computed_(parent.prompt_len_),

@@ -23,8 +23,8 @@ class Sequence {
   public:
     static constexpr int64_t kNoStep = -1;
 
-    // max_len: most tokens in all; see Scheduler::add.
-    Sequence(SequenceSpec spec, int64_t max_len);
+    // max_len: most tokens in all; see Scheduler::add. keep_tokens: see SchedulerConfig.
+    Sequence(SequenceSpec spec, int64_t max_len, int64_t keep_tokens = 0);
     // A fork of a sequence whose prompt is computed: same prompt and rules, nothing generated, no cache yet.
     Sequence(const Sequence& parent, int64_t id);
 
@@ -35,6 +35,9 @@ class Sequence {
     int64_t num_computed() const { return num_computed_; }
     int64_t num_uncomputed() const { return len() - num_computed_; }
     int64_t max_len() const { return rules_.max_len(); }
+    // First position that has a row in the consumer layers. It follows from the prompt alone: recomputing generated
+    // tokens behind it does not move it.
+    int64_t consumer_start() const { return consumer_start_; }
     std::span<const int32_t> token_ids() const { return token_ids_; }
     SequenceStatus status() const { return status_; }
     bool was_preempted() const { return num_once_computed_ > 0 && status_ == SequenceStatus::kWaiting; }
@@ -76,6 +79,7 @@ class Sequence {
   private:
     int64_t id_;
     int64_t prompt_len_;
+    int64_t consumer_start_;
     std::vector<int32_t> token_ids_;
     StopRules rules_;
     SequenceCache cache_;

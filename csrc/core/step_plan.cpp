@@ -12,6 +12,7 @@ void StepPlan::append(const Sequence& seq, int64_t num_rows, int64_t num_verifie
     seq_ids.push_back(seq.id());
     context_lens.push_back(static_cast<int32_t>(start));
     prompt_lens.push_back(static_cast<int32_t>(seq.prompt_len()));
+    consumer_starts.push_back(static_cast<int32_t>(seq.consumer_start()));
     state_slots.push_back(cache.state_slot);
     samples.push_back(seq.samples_after(num_rows) ? 1 : 0);
     output_indices.push_back(static_cast<int32_t>(seq.num_generated()));

@@ -21,6 +21,7 @@ struct StepPlan {
     std::vector<int32_t> cu_seqlens_q{0};    // [S+1] prefix sums of the tokens per sequence
     std::vector<int32_t> context_lens;       // [S] tokens in the caches before this step
     std::vector<int32_t> prompt_lens;        // [S] original prompt length, also in a recompute
+    std::vector<int32_t> consumer_starts;    // [S] first position that has a row in the consumer layers
     std::vector<int32_t> state_slots;        // [S]
     std::vector<int32_t> block_ids;          // block tables, one behind the other
     std::vector<int32_t> cu_blocks{0};       // [S+1] prefix sums of the table lengths

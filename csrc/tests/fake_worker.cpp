@@ -125,6 +125,9 @@ void FakeWorker::write_rows(const StepPlan& plan, int64_t index) {
     require(plan.kind != StepKind::kDecode || num_rows == 1 + plan.num_drafts[index], num_rows, " rows to decode");
     require(plan.kind == StepKind::kDecode || plan.num_drafts[index] == 0, "drafts in a prefill step");
     require(plan.num_drafts[index] <= config_.num_drafts, plan.num_drafts[index], " drafts");
+    const int64_t keep = config_.keep_tokens > 0 ? config_.keep_tokens : plan.prompt_lens[index];
+    require(plan.consumer_starts[index] == std::max<int64_t>(plan.prompt_lens[index] - keep, 0), "consumers start at ",
+            plan.consumer_starts[index]);
     require(plan.kind == StepKind::kDecode || whole || num_rows <= config_.max_prefill_chunk, num_rows,
             " rows of one sequence");
     State& state = states_.at(static_cast<size_t>(plan.state_slots[index]));

@@ -165,7 +165,8 @@ SchedulerConfig random_config(std::mt19937& random) {
             .num_lookback = pick(0, 3),
             .enable_chunked_prefill = pick(0, 3) > 0,
             .num_drafts = num_drafts,
-            .varlen = pick(0, 2) > 0};
+            .varlen = pick(0, 2) > 0,
+            .keep_tokens = pick(0, 9)};
 }
 
 }  // namespace

@@ -107,4 +107,23 @@ TEST_CASE("step plan: rows, positions, look-back and tables of two sequences") {
     CHECK(plan.positions == std::vector<int32_t>{2, 3, 0, 1});
     CHECK(plan.lookback_ids == std::vector<int32_t>{11, 10, -1, -1, -1, -1});
     CHECK(plan.samples == std::vector<uint8_t>{0, 1});
+    CHECK(plan.consumer_starts == std::vector<int32_t>{0, 0});
+}
+
+TEST_CASE("sequence: the consumers' first row follows from the prompt alone") {
+    const auto start_of = [](std::vector<int32_t> prompt, int64_t keep_tokens) {
+        return Sequence({1, std::move(prompt), 9, {}, 0}, 9, keep_tokens).consumer_start();
+    };
+    CHECK(start_of({1, 2, 3, 4, 5}, 2) == 3);
+    CHECK(start_of({1, 2, 3, 4, 5}, 5) == 0);
+    CHECK(start_of({1, 2, 3, 4, 5}, 6) == 0);
+    CHECK(start_of({1, 2, 3, 4, 5}, 0) == 0);
+    Sequence seq({1, {1, 2, 3, 4, 5}, 9, {}, 0}, 9, 2);
+    seq.admit(0);
+    FinishReason reason;
+    seq.commit_tokens(std::vector<int32_t>{7}, reason);
+    seq.preempt();
+    CHECK(seq.len() == 6);
+    CHECK(seq.consumer_start() == 3);
+    CHECK(Sequence(seq, 2).consumer_start() == 3);
 }

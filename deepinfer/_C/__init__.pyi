@@ -29,6 +29,7 @@ class SchedulerConfig:
         enable_chunked_prefill: False: a prompt is never cut (a recompute longer than any step still is).
         num_drafts: most draft tokens of a sequence in a decode step.
         varlen: how many of them are verified follows from cost curves, once Scheduler.set_cost_curves gave some.
+        keep_tokens: prompt tokens, the last ones, that have rows in the consumer layers; 0: all of them.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class SchedulerConfig:
         enable_chunked_prefill: bool = True,
         num_drafts: int = 0,
         varlen: bool = False,
+        keep_tokens: int = 0,
     ) -> None: ...
     @property
     def num_blocks(self) -> int: ...
@@ -67,6 +69,8 @@ class SchedulerConfig:
     def num_drafts(self) -> int: ...
     @property
     def varlen(self) -> bool: ...
+    @property
+    def keep_tokens(self) -> int: ...
 
 class SequenceSpec:
     """A new sequence.
@@ -114,6 +118,8 @@ class StepPlan:
         cu_seqlens_q: int32 [S+1] prefix sums of the tokens per sequence.
         context_lens: int32 [S] tokens in the caches before this step.
         prompt_lens: int32 [S] original prompt length, also when generated tokens are recomputed.
+        consumer_starts: int32 [S] first position that has a row in the consumer layers, max(0, prompt length -
+            keep_tokens), also in a recompute; 0 without keep_tokens.
         state_slots: int32 [S].
         block_ids, cu_blocks: int32 block tables, one behind the other, and their prefix sums [S+1]. A table may be
             longer than this step needs: in prefill it covers the whole text.
@@ -147,6 +153,8 @@ class StepPlan:
     def context_lens(self) -> NDArray[np.int32]: ...
     @property
     def prompt_lens(self) -> NDArray[np.int32]: ...
+    @property
+    def consumer_starts(self) -> NDArray[np.int32]: ...
     @property
     def state_slots(self) -> NDArray[np.int32]: ...
     @property

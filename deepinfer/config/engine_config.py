@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from deepinfer.config.grammar_config import GrammarConfig
 from deepinfer.config.numerics import Numerics
 from deepinfer.config.scheduler_config import SchedulerConfig
 from deepinfer.config.speculative_config import SpeculativeConfig
+from deepinfer.config.yoco_config import YocoConfig
 from deepinfer.errors import UnsupportedFeatureError
 from deepinfer.shown_value import shown_value
 
@@ -25,14 +25,12 @@ _CHOICES = {
     "load_format": ("auto", "dummy"),
     "generation_config": ("auto", "none"),
 }
-# Public options of later versions, with the values that mean "not used"; a mapping may hold more, without effect then.
+# Public options of later versions, with the values that mean "not used".
 _LATER: dict[str, tuple[Any, ...]] = {
-    "yoco": (None, "off", {"mode": "off"}),
     "data_parallel_size": (1,),
     "context_parallel_size": (1,),
     "expert_parallel_size": (1,),
 }
-_LATER_KEYS = {"yoco": ("mode", "keep_tokens")}
 _GROUPS: dict[str, type[Any]] = {"cache": CacheConfig, "scheduler": SchedulerConfig, "grammar": GrammarConfig}
 _DEFAULT_TOKEN_BUDGET = {"cuda": 8192}
 _CPU_TOKEN_BUDGET = 2048
@@ -58,6 +56,7 @@ class EngineConfig:
         scheduler: scheduler options.
         grammar: options of structured output.
         speculative: options of drafts.
+        yoco: which prompt tokens go through the consumer layers.
     """
 
     model: str | None = None
@@ -75,6 +74,7 @@ class EngineConfig:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     grammar: GrammarConfig = field(default_factory=GrammarConfig)
     speculative: SpeculativeConfig = field(default_factory=SpeculativeConfig)
+    yoco: YocoConfig = field(default_factory=YocoConfig)
 
     def __post_init__(self) -> None:
         for name in ("model", "tokenizer", "revision"):
@@ -119,6 +119,7 @@ class EngineConfig:
         if "numerics" in own:
             own["numerics"] = _parse_numerics(own["numerics"])
         own["speculative"] = SpeculativeConfig.parse(own.get("speculative"))
+        own["yoco"] = YocoConfig.parse(own.get("yoco"))
         for name in ("model", "tokenizer"):
             if hasattr(own.get(name), "__fspath__"):
                 own[name] = str(own[name])
@@ -127,7 +128,7 @@ class EngineConfig:
     def resolve(self, model: DeepSeekV41Config, backend: str) -> EngineConfig:
         """The same options with every None and "auto" that depends on the model or backend made definite.
 
-        Raises ConfigError when they do not fit the model: block size, max_model_len, token budget.
+        Raises ConfigError when they do not fit the model: block size, max_model_len, token budget, kept tokens.
         """
         check_block_size(self.cache.block_size, model, backend)
         cache = replace(self.cache, kv_cache_dtype=resolve_kv_cache_dtype(self.cache.kv_cache_dtype, self.numerics))
@@ -150,6 +151,7 @@ class EngineConfig:
             scheduler=scheduler,
             batch_invariant=invariant,
             speculative=speculative,
+            yoco=self.yoco.resolve(model, num_drafts),
         )
 
     def _token_budget(self, backend: str, max_len: int, num_drafts: int) -> int:
@@ -184,22 +186,11 @@ def _unknown_option(name: str, known: list[str]) -> str:
 
 def _refuse_later(name: str, value: Any) -> None:
     neutral = _LATER[name]
-    if not any(_asks_for_nothing(name, value, item) for item in neutral):
+    if not any(type(value) is type(item) and bool(value == item) for item in neutral):
         allowed = " or ".join(repr(item) for item in neutral)
         raise UnsupportedFeatureError(
             f"{name} = {shown_value(value)}: not in this version yet; leave it out or pass {allowed}"
         )
-
-
-def _asks_for_nothing(name: str, value: Any, neutral: Any) -> bool:
-    if isinstance(value, Mapping) and isinstance(neutral, Mapping):
-        known = _LATER_KEYS[name]
-        return set(value) <= set(known) and all(_same(value.get(key), item) for key, item in neutral.items())
-    return _same(value, neutral)
-
-
-def _same(value: Any, neutral: Any) -> bool:
-    return type(value) is type(neutral) and bool(value == neutral)
 
 
 def _parse_numerics(value: Any) -> Numerics:

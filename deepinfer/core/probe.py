@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +38,7 @@ class Probe:
         self._points = tuple(points)
         self._sinks: list[tuple[tuple[str, ...], TensorSink]] = []
         self._replacements: dict[str, list[Callable[..., Any]]] = {}  # the newest last
+        self._rows: torch.Tensor | None = None
 
     @property
     def active(self) -> bool:
@@ -51,8 +53,16 @@ class Probe:
         """Stop recording into `sink`."""
         self._sinks = [item for item in self._sinks if item[1] is not sink]
 
+    def narrowed(self, rows: torch.Tensor) -> Probe:
+        """The same hooks for components that see only `rows`, int64 [n], of the step."""
+        probe = copy.copy(self)
+        probe._rows = rows
+        return probe
+
     def record(self, name: str, tensor: torch.Tensor, rows: torch.Tensor | None = None) -> None:
         """Give `tensor` ([rows, ...]) to every sink that asked for `name`."""
+        if self._rows is not None and self.active:
+            rows = self._rows if rows is None else self._rows[rows]
         for patterns, sink in self._sinks:
             if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
                 sink.record(name, tensor, rows)

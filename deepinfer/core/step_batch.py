@@ -26,6 +26,8 @@ class StepBatch:
         logit_rows: [L] rows whose final hidden state is wanted, ascending.
         seq_lens_q: python copy of the rows per sequence, so that no code has to synchronise to know the shapes.
         starts: python copy of context_lens.
+        window_starts: python, per sequence: first position that sliding windows may look at.
+        consumer_starts: python, per sequence: first position that has a row in the consumer layers.
     """
 
     token_ids: torch.Tensor
@@ -39,3 +41,10 @@ class StepBatch:
     logit_rows: torch.Tensor
     seq_lens_q: tuple[int, ...]
     starts: tuple[int, ...]
+    window_starts: tuple[int, ...]
+    consumer_starts: tuple[int, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """T, without asking the device."""
+        return self.token_ids.shape[0]

@@ -47,11 +47,14 @@ class InputProcessor:
     def generation(self, request_id: str, number: int, prompt: EncodedPrompt, params: SamplingParams) -> EngineRequest:
         """A request that generates, with its further choices as forks.
 
-        Raises RequestError (too long, beyond capacity, ids out of range, words that cannot be banned).
+        Raises RequestError (too long, beyond capacity, ids out of range, words that cannot be banned, scores of a
+        prompt that YOCO cuts).
         """
         self._check_length(len(prompt.token_ids))
         params.check_token_ids(self._num_ids)
         wants_scores = params.prompt_logprobs is not None
+        if wants_scores:
+            self._check_scores("prompt_logprobs")
         first = EngineRequest(
             seq_id=next(self._seq_ids),
             request_id=request_id,
@@ -76,6 +79,7 @@ class InputProcessor:
     def scoring(self, request_id: str, prompt: EncodedPrompt, score_start: int) -> EngineRequest:
         """A request that only judges the prompt's tokens from `score_start` on."""
         self._check_length(len(prompt.token_ids))
+        self._check_scores("score")
         return EngineRequest(
             seq_id=next(self._seq_ids),
             request_id=request_id,
@@ -99,6 +103,15 @@ class InputProcessor:
     def _constraint(self, params: SamplingParams) -> Constraint | None:
         given = params.structured_outputs
         return None if given is None else parse_constraint(given, self._num_ids)
+
+    def _check_scores(self, name: str) -> None:
+        mode = self._limits.yoco_mode
+        if mode != "off":
+            raise RequestError(
+                f"{name}: with yoco={mode!r} only the last tokens of a prompt go through all layers, so its tokens "
+                'cannot be judged; build the LLM with yoco="off"',
+                code="yoco_without_scores",
+            )
 
     def _check_length(self, length: int) -> None:
         limits = self._limits

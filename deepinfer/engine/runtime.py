@@ -111,6 +111,7 @@ def _scheduler_config(config: EngineConfig, model_config: DeepSeekV41Config, wor
         enable_chunked_prefill=options.enable_chunked_prefill,
         num_drafts=config.speculative.num_drafts or 0,
         varlen=bool(config.speculative.varlen),
+        keep_tokens=config.yoco.num_kept,
     )
 
 
@@ -118,4 +119,4 @@ def _limits(config: EngineConfig, scheduler: Scheduler) -> RequestLimits:
     options = config.scheduler
     assert options.max_model_len is not None, "not resolved"
     max_prompt_len = None if options.enable_chunked_prefill else options.max_num_batched_tokens
-    return RequestLimits(options.max_model_len, scheduler.capacity_tokens, max_prompt_len)
+    return RequestLimits(options.max_model_len, scheduler.capacity_tokens, max_prompt_len, config.yoco.mode)

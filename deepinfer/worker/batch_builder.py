@@ -35,6 +35,8 @@ def build_batch(plan: StepPlan, logit_rows: np.ndarray, num_ngrams: int, device:
         logit_rows=tensor(logit_rows),
         seq_lens_q=tuple(lengths.tolist()),
         starts=tuple(plan.context_lens.tolist()),
+        window_starts=(0,) * len(lengths),
+        consumer_starts=tuple(plan.consumer_starts.tolist()),
     )
 
 

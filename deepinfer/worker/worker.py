@@ -57,7 +57,7 @@ class Worker:
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
         num_drafts = config.speculative.num_drafts or 0
-        runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_positions=max_len)
+        runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_len, config.yoco.mode)
         model = load_model(runtime, directory, device, config.load_format, with_drafts=num_drafts > 0)
         dtype, block_size = config.cache.kv_cache_dtype, config.cache.block_size
         table = cache_table(model_config, config.numerics, dtype, block_size, num_drafts)

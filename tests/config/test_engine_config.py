@@ -79,9 +79,6 @@ def test_unknown_option_names_the_nearest():
     ("name", "value"),
     [
         ("speculative", {"acceptance": "rejection"}),
-        ("yoco", "mask"),
-        ("yoco", {"keep_tokens": 140}),
-        ("yoco", {"mode": "mask"}),
         ("data_parallel_size", 2),
         ("data_parallel_size", True),
     ],

@@ -157,6 +157,8 @@ class FakeWorker:
             assert 0 <= num_seen - start <= (1 + self.config.num_drafts if plan.kind == "decode" else 0)
         assert plan.kind != "decode" or len(ids) == 1 + plan.num_drafts[i] <= 1 + self.config.num_drafts
         assert plan.kind == "decode" or plan.num_drafts[i] == 0
+        keep = self.config.keep_tokens
+        assert plan.consumer_starts[i] == (max(0, plan.prompt_lens[i] - keep) if keep else 0)
         self.states[slot] = (seq_id, start + len(ids))
         size = self.config.block_size
         for token, p in zip(ids, positions, strict=True):

@@ -29,6 +29,7 @@ class SchedulerWalk(RuleBasedStateMachine):
         chunked=st.booleans(),
         num_drafts=st.sampled_from([0, 0, 1, 2, 5]),
         varlen=st.booleans(),
+        keep_tokens=st.sampled_from([0, 1, 7]),
     )
     def start(
         self,
@@ -43,12 +44,14 @@ class SchedulerWalk(RuleBasedStateMachine):
         chunked,
         num_drafts,
         varlen,
+        keep_tokens,
     ):
         budget += num_drafts
         self.config = SchedulerConfig(
             *(num_blocks, block_size, slots, seats, budget, chunk, max_model_len, num_lookback, chunked),
             num_drafts,
             varlen,
+            keep_tokens,
         )
         self.driver = Driver(self.config)
         self.specs: dict[int, SequenceSpec] = {}

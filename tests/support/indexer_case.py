@@ -74,6 +74,8 @@ class IndexerCase:
             logit_rows=empty,
             seq_lens_q=tuple(self.lengths),
             starts=tuple(self.starts),
+            window_starts=(0,) * len(ends),
+            consumer_starts=(0,) * len(ends),
         )
 
     def run(self, x: torch.Tensor, q_lora: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

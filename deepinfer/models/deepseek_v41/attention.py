@@ -20,7 +20,8 @@ ENTRY_BYTES_PER_CHUNK = 64 * 2**20
 class Attention:
     """One layer's attention (spec/model.md 4): MQA whose single vector is key and value.
 
-    Depending on its plan the layer also compresses (KV source) and selects (index source).
+    Depending on its plan the layer also selects (index source). A KV source's compressor is here, but the layer runs
+    it before the attention: it works on every row, the attention of a consumer layer maybe on the kept ones only.
     """
 
     def __init__(self, runtime: ModelRuntime, weights: WeightReader, plan: LayerPlan, ropes: RopeTables) -> None:
@@ -33,8 +34,6 @@ class Attention:
 
     def __call__(self, x: torch.Tensor, ctx: StepContext) -> torch.Tensor:
         """Output [T, D] for the normed input x [T, D]; reads and writes this layer's caches."""
-        if self.compressor is not None:
-            self.compressor(x, ctx)
         cos, sin = self._rope.at(ctx.batch.positions)
         q_lora = self.projections.query_latent(x)
         if self.indexer is not None:

@@ -30,6 +30,7 @@ class Layer:
         self.name = f"layers.{plan.layer_id}"
         self._runtime = runtime
         self._layer_id = plan.layer_id
+        self._is_boundary = plan.layer_id == config.n_prefill_layer
         self._is_draft_target = plan.layer_id in config.dspark_target_layer_ids
         self.attn_hc = HyperConnection(runtime, weights, "attn")
         self.attention = Attention(runtime, weights.under("attn"), plan, ropes)
@@ -42,16 +43,32 @@ class Layer:
             assert compressed_vocab is not None
             self.engram = Engram(runtime, weights.under("engram"), plan.layer_id, compressed_vocab)
 
-    def __call__(self, streams: torch.Tensor, pre: torch.Tensor, ctx: StepContext) -> tuple[torch.Tensor, torch.Tensor]:
-        """(streams [T, S, D], pre [T, S]) -> the same after this layer."""
-        probe = ctx.probe
-        if self.engram is not None:
-            streams = probe.call(f"{self.name}.engram", self.engram, streams, ctx)
+    def __call__(
+        self, streams: torch.Tensor, pre: torch.Tensor, ctx: StepContext
+    ) -> tuple[torch.Tensor, torch.Tensor, StepContext]:
+        """(streams [T, S, D], pre [T, S]) -> the same after this layer, and the context they belong to.
 
+        The first consumer layer makes entries of all rows and goes on in ``ctx.consumer`` if there is one (YOCO
+        prefill, spec/model.md 11): with fewer rows, down to none, or with shorter windows.
+        """
+        if self.engram is not None:
+            streams = ctx.probe.call(f"{self.name}.engram", self.engram, streams, ctx)
+        x = self.attn_hc.read(streams, pre)
+        if self.attention.compressor is not None:
+            self.attention.compressor(x, ctx)
+        if self._is_boundary and ctx.consumer is not None:
+            ctx = ctx.consumer
+            streams, pre, x = ctx.rows_of(streams), ctx.rows_of(pre), ctx.rows_of(x)
+        if ctx.batch.num_rows:
+            streams, pre = self._sublayers(x, streams, ctx)
+        return streams, pre, ctx
+
+    def _sublayers(self, x: torch.Tensor, streams: torch.Tensor, ctx: StepContext) -> tuple[torch.Tensor, torch.Tensor]:
+        """Attention of its normed input x [T, D], then MoE, on the streams [T, S, D] that x was read from."""
+        probe = ctx.probe
         if self._is_draft_target:
             ctx.features[self._layer_id] = self._runtime.stream_mean(streams)
         mixing = self.attn_hc.mix(streams)
-        x = self.attn_hc.read(streams, pre)
         probe.record(f"{self.name}.attn.in", x)
         out = probe.call(f"{self.name}.attn", self.attention, x, ctx)
         probe.record(f"{self.name}.attn.out", out)

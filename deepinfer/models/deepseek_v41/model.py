@@ -9,14 +9,12 @@ from deepinfer.core.probe import Probe
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.core.tensor_source import TensorSource
 from deepinfer.models.deepseek_v41.draft_model import DraftModel
-from deepinfer.models.deepseek_v41.entry_map import EntryMap
 from deepinfer.models.deepseek_v41.head import Head
 from deepinfer.models.deepseek_v41.layer import Layer
 from deepinfer.models.deepseek_v41.rope import RopeTables
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
-from deepinfer.models.deepseek_v41.window_map import WindowMap
 
 
 class DeepSeekV41Model:
@@ -60,28 +58,19 @@ class DeepSeekV41Model:
     @torch.inference_mode()
     def forward(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> torch.Tensor:
         """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`."""
-        ctx = self._context(batch, caches, probe)
+        whole = ctx = StepContext.build(self._runtime, batch, caches, probe)
         streams, pre = self._runtime.initial_streams(self.embedding[batch.token_ids])
         for layer in self.layers:
-            streams, pre = layer(streams, pre, ctx)
-        if self.draft is not None:
-            self.draft.store_context(ctx)
-        hidden = self.head.hidden(streams[batch.logit_rows], pre[batch.logit_rows])
-        probe.record("final.hidden", hidden, batch.logit_rows)
+            streams, pre, ctx = layer(streams, pre, ctx)
+        featured = ctx if ctx.features else whole
+        if self.draft is not None and featured.features:
+            self.draft.store_context(featured)
+        rows = ctx.batch.logit_rows
+        hidden = self.head.hidden(streams[rows], pre[rows])
+        ctx.probe.record("final.hidden", hidden, rows)
         return hidden
 
     @torch.inference_mode()
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """float32 [L, vocab] from hidden [L, D]."""
         return self.head.logits(hidden)
-
-    def _context(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
-        config = self._runtime.config
-        ratios = {plan.ratio for plan in config.layer_plans if plan.ratio}
-        return StepContext(
-            batch=batch,
-            caches=caches,
-            probe=probe,
-            window=WindowMap.build(batch, config.sliding_window, caches),
-            entries={ratio: EntryMap.build(batch, ratio, caches.block_size, config.index_head_dim) for ratio in ratios},
-        )

@@ -24,10 +24,14 @@ class RingRows:
     ring_slots: torch.Tensor
 
     @classmethod
-    def build(cls, batch: StepBatch, ring: int) -> RingRows:
-        """A chunk longer than the ring keeps its last `ring` rows, so no slot is written twice."""
+    def build(cls, batch: StepBatch, ring: int, first_seen: torch.Tensor) -> RingRows:
+        """A chunk longer than the ring keeps its last `ring` rows, so no slot is written twice.
+
+        first_seen: int64 [S] first position that windows may look at; rows before it are not kept.
+        """
         last = (batch.context_lens + batch.cu_seqlens_q[1:] - batch.cu_seqlens_q[:-1])[batch.row_seq]
-        rows = torch.nonzero(batch.positions >= last - ring).squeeze(1)
+        oldest = torch.maximum(last - ring, first_seen[batch.row_seq])
+        rows = torch.nonzero(batch.positions >= oldest).squeeze(1)
         return cls(rows, batch.state_slots[batch.row_seq[rows]], batch.positions[rows] % ring)
 
     def store(self, ring: torch.Tensor, values: torch.Tensor) -> None:

@@ -20,12 +20,14 @@ class ModelRuntime:
         ops: the backend's ops, chosen once.
         numerics: rounding mode.
         max_positions: positions the rotary tables cover.
+        yoco_mode: "off", "mask" or "compact": which rows go through the consumer layers (doc/yoco.md).
     """
 
     config: DeepSeekV41Config
     ops: Ops
     numerics: Numerics
     max_positions: int
+    yoco_mode: str = "off"
 
     @property
     def act_dtype(self) -> torch.dtype:

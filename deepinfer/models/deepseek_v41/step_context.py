@@ -10,6 +10,8 @@ from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.models.deepseek_v41.entry_map import EntryMap
+from deepinfer.models.deepseek_v41.kept_rows import KeptRows, cuts_windows
+from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.window_map import WindowMap
 
 
@@ -18,14 +20,16 @@ class StepContext:
     """Made once per forward pass, read by every layer.
 
     Attributes:
-        batch: the step's rows.
+        batch: the rows that the layers work on.
         caches: all cache tensors.
         probe: research hooks.
         window: sliding-window map, the same for all layers.
         entries: paging map per compression ratio.
+        rows: int64 [T] numbers of the batch's rows in the context that this one narrows; None: all of its rows.
+        consumer: what the consumer layers work in, when that is not this context (YOCO prefill).
         picks: entry numbers attended to, int64 [T, index_topk], by index source layer; filled by that layer's indexer.
-        features: mean of the streams [T, D] as they enter a draft target layer's attention, by layer.
         candidates: candidate blocks int64 [T, blocks] of the candidate source, once it has run.
+        features: mean of the streams [T, D] as they enter a draft target layer's attention, by layer.
     """
 
     batch: StepBatch
@@ -33,6 +37,36 @@ class StepContext:
     probe: Probe
     window: WindowMap
     entries: dict[int, EntryMap]
+    rows: torch.Tensor | None = None
+    consumer: StepContext | None = None
     picks: dict[int, torch.Tensor] = field(default_factory=dict)
     candidates: torch.Tensor | None = None
     features: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def build(cls, runtime: ModelRuntime, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
+        """Context of a step; with one of its own for the consumer layers where YOCO changes anything for them."""
+        ctx = cls._over(runtime, batch, caches, probe)
+        if runtime.yoco_mode != "off" and cuts_windows(batch, runtime.config.sliding_window):
+            kept = KeptRows.compact(batch) if runtime.yoco_mode == "compact" else KeptRows.masked(batch)
+            ctx.consumer = cls._over(
+                runtime, kept.batch, caches, probe if kept.rows is None else probe.narrowed(kept.rows)
+            )
+            ctx.consumer.rows = kept.rows
+        return ctx
+
+    @classmethod
+    def _over(cls, runtime: ModelRuntime, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
+        config = runtime.config
+        ratios = {plan.ratio for plan in config.layer_plans if plan.ratio}
+        return cls(
+            batch=batch,
+            caches=caches,
+            probe=probe,
+            window=WindowMap.build(batch, config.sliding_window, caches),
+            entries={ratio: EntryMap.build(batch, ratio, caches.block_size, config.index_head_dim) for ratio in ratios},
+        )
+
+    def rows_of(self, values: torch.Tensor) -> torch.Tensor:
+        """This context's rows of `values` [T0, ...], which has those of the context that it narrows."""
+        return values if self.rows is None else values[self.rows]
