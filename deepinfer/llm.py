@@ -61,6 +61,8 @@ class LLM:
         numerics: "official", "fp32-quant" or "fp32".
         enforce_eager: no captured graphs; None: the environment's default, else False.
         batch_invariant: a result does not depend on its neighbours; None: the backend's default.
+        num_threads: CPU threads of a forward pass; None: one for a small model, else the usable cores, at most 4 and at
+            most torch's own number. Results do not depend on it; torch's number is back after every step.
         speculative: None: drafts when the checkpoint has them; "off"; a mapping of SpeculativeConfig's fields; or the
             path of a calibration file. Tokens are the same with drafts and without.
         yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only the last n tokens of a prompt go
@@ -98,6 +100,7 @@ class LLM:
         numerics: str | Numerics = "official",
         enforce_eager: bool | None = None,
         batch_invariant: bool | None = None,
+        num_threads: int | None = None,
         speculative: str | Mapping[str, Any] | None = None,
         yoco: str | Mapping[str, Any] | None = None,
         enable_chunked_prefill: bool = True,

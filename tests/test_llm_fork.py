@@ -10,15 +10,15 @@ from tests.support.golden_case import GOLDEN
 SCRIPT = """
 import os, sys, torch
 from deepinfer import LLM, SamplingParams
-torch.set_num_threads(2)
+torch.set_num_threads(2)  # outside of the engine, too
 params = SamplingParams(temperature=0, max_tokens=3, ignore_eos=True)
-llm = LLM(sys.argv[1], numerics="fp32", max_model_len=64)
+llm = LLM(sys.argv[1], numerics="fp32", max_model_len=64, num_threads=2)
 def tokens(engine):
     return engine.generate([[5] * 40], params, use_tqdm=False)[0].outputs[0].token_ids
 expected = tokens(llm)
 child = os.fork()
 if child == 0:
-    own = LLM(sys.argv[1], numerics="fp32", max_model_len=64)
+    own = LLM(sys.argv[1], numerics="fp32", max_model_len=64, num_threads=2)
     os._exit(0 if tokens(llm) == tokens(own) == expected else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 assert tokens(llm) == expected

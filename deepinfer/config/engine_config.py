@@ -52,6 +52,7 @@ class EngineConfig:
         load_format: "auto": weights from files; "dummy": random weights, only config.json is needed.
         enforce_eager: no captured graphs on a GPU.
         batch_invariant: results do not depend on the batch; None: the backend's default.
+        num_threads: CPU threads of a forward pass, 1 .. 1024; None: by model and machine. Results do not depend on it.
         cache: cache options.
         scheduler: scheduler options.
         grammar: options of structured output.
@@ -70,6 +71,7 @@ class EngineConfig:
     load_format: str = "auto"
     enforce_eager: bool = False
     batch_invariant: bool | None = None
+    num_threads: int | None = None
     cache: CacheConfig = field(default_factory=CacheConfig)
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     grammar: GrammarConfig = field(default_factory=GrammarConfig)
@@ -92,6 +94,8 @@ class EngineConfig:
             raise field_error("enforce_eager", self.enforce_eager, "True or False")
         if self.batch_invariant is not None and type(self.batch_invariant) is not bool:
             raise field_error("batch_invariant", self.batch_invariant, "None, True or False")
+        if self.num_threads is not None and (type(self.num_threads) is not int or not 1 <= self.num_threads <= 1024):
+            raise field_error("num_threads", self.num_threads, "None or an integer from 1 to 1024")
         self._check_pairs()
 
     def _check_pairs(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deepinfer._C import Scheduler, SchedulerConfig
 from deepinfer.config.engine_config import EngineConfig
@@ -23,6 +23,7 @@ from deepinfer.ops.select import select_backend
 from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.chat_defaults import ChatDefaults
 from deepinfer.text.tokenizer import Tokenizer
+from deepinfer.worker.cpu_threads import choose_num_threads
 from deepinfer.worker.worker import Worker
 
 
@@ -73,6 +74,7 @@ class EngineRuntime:
         defaults = GenerationDefaults.read(directory, use_params=use_params, vocab_size=model_config.vocab_size)
         backend = select_backend(config.backend, config.device)
         config = config.resolve(model_config, backend.name)
+        config = replace(config, num_threads=choose_num_threads(config.num_threads, model_config.hidden_size))
         eos_token_ids = tuple(dict.fromkeys((*model_config.eos_token_ids, *defaults.eos_token_ids)))
         num_valid_ids = min(tokenizer.size, model_config.vocab_size)
         worker = Worker(config, model_config, directory, backend, num_valid_ids, eos_token_ids)

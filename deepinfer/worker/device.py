@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import torch
 
 from deepinfer.errors import ConfigError
 from deepinfer.worker.gpu_memory import GpuMemoryProbe
 from deepinfer.worker.host_memory import HostMemoryProbe
 from deepinfer.worker.memory import MemoryProbe
-
-# A forked child has none of the parent's OpenMP threads and would wait for them for ever: it works with one thread.
-os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def resolve_device(device: str, backend: str) -> torch.device:

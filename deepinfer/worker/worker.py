@@ -24,6 +24,7 @@ from deepinfer.worker.memory import MemoryDemand, plan_memory
 from deepinfer.worker.memory_plan import MemoryPlan
 from deepinfer.worker.model_loader import load_model
 from deepinfer.worker.model_runner import ModelRunner
+from deepinfer.worker.pinned_torch import pinned_torch
 from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.token_chooser import TokenChooser
 
@@ -42,6 +43,7 @@ class Worker:
         eos_token_ids: ids that `first_n_token_no_eos` bans.
     """
 
+    @pinned_torch()
     def __init__(
         self,
         config: EngineConfig,
@@ -52,6 +54,7 @@ class Worker:
         eos_token_ids: tuple[int, ...],
     ) -> None:
         self.probe = Probe(replace_points(model_config))
+        self._num_threads = config.num_threads or 1
         self._rows = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         device = resolve_device(config.device, backend.name)
         max_len = config.scheduler.max_model_len
@@ -86,10 +89,11 @@ class Worker:
             self._runner.release(seq_ids)
 
     def execute(self, plan: StepPlan) -> StepResult:
-        """Run one step."""
+        """Run one step. The calling program's torch settings are set aside meanwhile."""
         runner = self._live()
         self._rows = (np.repeat(plan.seq_ids, np.diff(plan.cu_seqlens_q)), plan.positions.astype(np.int64))
-        return runner.execute(plan)
+        with pinned_torch(self._num_threads):
+            return runner.execute(plan)
 
     def current_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Sequence number and position, int64 [T] each, of every row of the running step."""

@@ -47,6 +47,10 @@ def test_flat_options_land_in_their_groups():
         ("model", ""),
         ("enforce_eager", None),
         ("batch_invariant", 1),
+        ("num_threads", 0),
+        ("num_threads", 1025),
+        ("num_threads", True),
+        ("num_threads", 2.0),
     ],
 )
 def test_wrong_option_is_named(name, value):

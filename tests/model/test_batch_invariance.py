@@ -7,14 +7,11 @@ hide behind a different continuation.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from deepinfer import LLM, RequestOutput, SamplingParams
 from deepinfer.sampling.seeds import derive_choice_seed
@@ -68,16 +65,6 @@ def assert_same_bits(one: RequestOutput, other: RequestOutput) -> None:
             assert (left is None) == (right is None) and (left is None or np.array_equal(left, right)), name
 
 
-@contextmanager
-def threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def small_cache(blocks: int) -> dict[str, int]:
     """Options under which requests are preempted and prompts cut; the cache size in blocks."""
     return {"kv_cache_bytes": blocks, "max_num_seqs": 8, "max_num_batched_tokens": 41, "max_prefill_chunk": 7}
@@ -103,7 +90,7 @@ def check(
         changed = {**options, **changes}
         if "kv_cache_bytes" in changes:
             changed["kv_cache_bytes"] *= block_bytes
-        with threads(num_threads), LLM(path, **changed) as llm:
+        with LLM(path, num_threads=num_threads, **changed) as llm:
             again = llm.generate([prompts[p] for p in order], [seeded[p] for p in order], use_tqdm=False)
             assert "kv_cache_bytes" not in changes or llm.stats().num_preemptions > 0
         for place, output in zip(order, again, strict=True):
@@ -119,10 +106,10 @@ def test_a_request_gives_the_same_bits_alone_and_in_any_company(random_model: Pa
 def test_two_threads_give_the_same_bits(random_model: Path, numerics: str) -> None:
     prompts = [list(range(3, 3 + length)) for length in (1, 40, 7)]
     params = SamplingParams(seed=1, max_tokens=2, ignore_eos=True, logprobs=-1, prompt_logprobs=-1)
-    with LLM(random_model, numerics=numerics, max_model_len=64) as llm:
-        one = llm.generate(prompts, params, use_tqdm=False)
-        with threads(2):
-            two = llm.generate(prompts, params, use_tqdm=False)
+    one, two = [], []
+    for num_threads, outputs in ((1, one), (2, two)):
+        with LLM(random_model, numerics=numerics, max_model_len=64, num_threads=num_threads) as llm:
+            outputs += llm.generate(prompts, params, use_tqdm=False)
     for left, right in zip(one, two, strict=True):
         assert_same_bits(left, right)
 

@@ -11,7 +11,6 @@ from deepinfer import LLM, SamplingParams
 from deepinfer.checkpoint.writer import write_random_checkpoint
 from deepinfer.engine.model_path import bundled_model_path
 from tests.model.test_batching import mixed_prompts
-from tests.ops.invariance import threads
 from tests.support.golden_case import logprob_matrix
 from tests.support.tiny_config import tiny_config
 
@@ -29,16 +28,16 @@ def test_alone_equals_batch(name: str, count: int, tmp_path: Path) -> None:
     checkpoint = _checkpoint(name, tmp_path)
     prompts = mixed_prompts(5, 280, 24)
     params = SamplingParams(temperature=0, max_tokens=3, ignore_eos=True, logprobs=-1, prompt_logprobs=-1)
-    with LLM(checkpoint, numerics="fp32", max_num_seqs=5, max_model_len=64) as llm:
-        vocab = 4096 if name == "bundled" else 288
+    vocab = 4096 if name == "bundled" else 288
+    options = {"numerics": "fp32", "max_num_seqs": 5, "max_model_len": 64}
 
-        def run(prompts: list[list[int]]) -> list[torch.Tensor]:
-            return [logprob_matrix(output, vocab) for output in llm.generate(prompts, params, use_tqdm=False)]
+    def run(llm: LLM, prompts: list[list[int]]) -> list[torch.Tensor]:
+        return [logprob_matrix(output, vocab) for output in llm.generate(prompts, params, use_tqdm=False)]
 
-        with threads(count):
-            together = run(prompts)
-            alone = [run([prompt])[0] for prompt in prompts]
-        with threads(1):
-            single = run(prompts[:1])
+    with LLM(checkpoint, num_threads=count, **options) as llm:
+        together = run(llm, prompts)
+        alone = [run(llm, [prompt])[0] for prompt in prompts]
+    with LLM(checkpoint, num_threads=1, **options) as llm:
+        single = run(llm, prompts[:1])
     assert all(torch.equal(a, b) for a, b in zip(together, alone, strict=True))
     assert torch.equal(single[0], together[0])
