@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 
@@ -9,10 +10,15 @@ _ROOT = "deepinfer"
 
 
 class _DefaultHandler(logging.Handler):
-    """Writes to standard error as long as the application has no handler of its own."""
+    """Writes to standard error as long as the application has no handler of its own.
+
+    Without a usable standard error (a daemon's, a closed pipe) messages are lost: they are no reason to fail.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not logging.getLogger().handlers:
+        if logging.getLogger().handlers or sys.stderr is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(self.format(record) + "\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -28,7 +29,7 @@ class Progress:
         self._bar: ProgressBar | None = None
         if total == 0 or use_tqdm is False:
             return
-        make = use_tqdm if callable(use_tqdm) else _standard_bar
+        make = use_tqdm if callable(use_tqdm) else _StandardBar
         self._bar = make(total=total, desc=description, unit="prompt")
 
     def __enter__(self) -> Progress:
@@ -46,8 +47,30 @@ class Progress:
             self._bar.update(1)
 
 
-def _standard_bar(**options: Any) -> ProgressBar:
-    from tqdm import tqdm
+class _StandardBar:
+    """tqdm on standard error. It ends silently when standard error does: a closed pipe fails no call."""
 
-    interval = _TERMINAL_INTERVAL_S if sys.stderr.isatty() else _LOG_INTERVAL_S
-    return tqdm(**options, file=sys.stderr, mininterval=interval, maxinterval=interval, dynamic_ncols=True)
+    def __init__(self, **options: Any) -> None:
+        from tqdm import tqdm
+
+        self._bar: ProgressBar | None = None
+        if sys.stderr is None or sys.stderr.closed:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            interval = _TERMINAL_INTERVAL_S if sys.stderr.isatty() else _LOG_INTERVAL_S
+            timing = {"mininterval": interval, "maxinterval": interval}
+            self._bar = tqdm(**options, **timing, file=sys.stderr, dynamic_ncols=True)
+
+    def update(self, n: float = 1) -> None:
+        self._try(lambda bar: bar.update(n))
+
+    def close(self) -> None:
+        self._try(lambda bar: bar.close())
+
+    def _try(self, action: Callable[[ProgressBar], Any]) -> None:
+        if self._bar is None:
+            return
+        try:
+            action(self._bar)
+        except (OSError, ValueError):
+            self._bar = None
