@@ -65,6 +65,7 @@ assert os.waitpid(pid, 0)[1] == 0
 """
 INTERRUPT = f"""
 import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored from the start under nohup
 from deepinfer import LLM, SamplingParams
 llm = LLM({str(MODEL)!r}, numerics="fp32", max_num_seqs=4)
 params = SamplingParams(temperature=0, max_tokens=200, ignore_eos=True)

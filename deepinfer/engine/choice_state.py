@@ -92,7 +92,11 @@ class ChoiceState:
         self.num_accepted_tokens += min(num_right, num_drafts)
 
     def finish_text(self) -> None:
-        """Add what the detokenizer and the stop strings still hold back."""
+        """Add what the detokenizer and the stop strings still hold back.
+
+        A character that the text's end leaves unfinished shows as U+FFFD, which may complete a stop string like any
+        other character.
+        """
         if self.detokenizer is None or self.match is not None:
             return
         rest = self.detokenizer.finish()

@@ -249,6 +249,8 @@ class OutputProcessor:
             return
         choice.finish_reason = reason
         choice.finish_text()
+        if choice.match is not None and reason in ("stop", "length"):  # the end itself may have completed it
+            choice.finish_reason, choice.stop_reason = "stop", choice.match.stop
         del self._sequences[choice.request.seq_id]
         outputs.ended_seq_ids.append(choice.request.seq_id)
         if state.streaming:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from deepinfer.text.stop_match import StopMatch
@@ -14,18 +15,21 @@ class StopStrings:
     the text is cut into tokens; of several that end at one place the longest wins. Text that could be the start of a
     stop string is held back until that is decided. Matches completed before `min_tokens` tokens are ignored.
 
+    A character costs a binary search among the stop strings, and a look-up for each length of those that end with it
+    and fit into what is held back: with a thousand stop strings about as much as with one.
+
     Attributes:
         match: the match, None so far.
     """
 
     def __init__(self, stops: Sequence[str], *, include: bool = False, min_tokens: int = 0) -> None:
-        self._stops = tuple(sorted(stops, key=len, reverse=True))
-        self._longest = len(self._stops[0]) if self._stops else 0
+        self._sorted = sorted(stops)  # those that begin with a text follow right behind its place
+        self._stops = frozenset(stops)
+        self._lengths = _lengths_by_last_character(self._stops)
         self._include = include
         self._min_tokens = min_tokens
-        self._window = ""  # the last characters: enough to find a match that ends in the next piece
-        self._length = 0  # characters seen
-        self._sent = 0  # characters returned
+        self._held = ""  # the longest end of the text that is a proper start of a stop string
+        self._num_sent = 0  # characters before it
         self.match: StopMatch | None = None
 
     def push(self, piece: str, num_tokens: int) -> str:
@@ -40,46 +44,42 @@ class StopStrings:
         """
         if self.match is not None:
             return ""
-        old = self._length
-        self._window += piece
-        self._length += len(piece)
-        if num_tokens >= self._min_tokens:
-            self.match = self._find(old, num_tokens)
-        end = self._length - self._num_held() if self.match is None else self.match.text_end
-        return self._send(end)
+        text, start = self._held + piece, 0  # text[start:end] is what would be held back at `end`
+        for end in range(len(self._held) + 1, len(text) + 1):
+            stop = self._ending(text, start, end) if num_tokens >= self._min_tokens else None
+            if stop is not None:
+                kept = end if self._include else end - len(stop)
+                self.match = StopMatch(stop, num_tokens, self._num_sent + kept)
+                self._held = ""
+                return text[:kept]
+            while start < end and not self._is_begun(text[start:end]):
+                start += 1
+        self._held = text[start:]
+        self._num_sent += start
+        return text[:start]
 
     def finish(self) -> str:
         """The held-back rest, when the text ended without a match."""
-        return "" if self.match is not None else self._send(self._length)
+        rest, self._held = self._held, ""
+        self._num_sent += len(rest)
+        return rest
 
-    def _find(self, old: int, num_tokens: int) -> StopMatch | None:
-        """The first stop string that ends behind character number `old`."""
-        base = self._length - len(self._window)
-        best: tuple[int, int, str] | None = None
-        for stop in self._stops:
-            place = self._window.find(stop, max(0, old - base - len(stop) + 1))
-            if place >= 0:
-                start = base + place
-                found = (start + len(stop), start, stop)
-                best = found if best is None else min(best, found)
-        if best is None:
-            return None
-        end, start, stop = best
-        return StopMatch(stop, num_tokens, end if self._include else start)
+    def _ending(self, text: str, start: int, end: int) -> str | None:
+        """The longest stop string that ends at `end` and begins at `start` or later."""
+        for length in self._lengths.get(text[end - 1], ()):
+            if length <= end - start and text[end - length : end] in self._stops:
+                return text[end - length : end]
+        return None
 
-    def _num_held(self) -> int:
-        """Length of the longest end of the text that is a proper start of a stop string."""
-        for length in range(min(self._longest - 1, len(self._window)), 0, -1):
-            tail = self._window[-length:]
-            if any(len(stop) > length and stop.startswith(tail) for stop in self._stops):
-                return length
-        return 0
+    def _is_begun(self, tail: str) -> bool:
+        """Whether a longer stop string begins with `tail`."""
+        place = bisect_right(self._sorted, tail)
+        return place < len(self._sorted) and self._sorted[place].startswith(tail)
 
-    def _send(self, end: int) -> str:
-        """Characters between what was returned and `end`; shortens the window to what later matches can need."""
-        base = self._length - len(self._window)
-        piece = self._window[self._sent - base : end - base]
-        self._sent = max(self._sent, end)
-        keep = max(self._longest - 1, self._length - self._sent)
-        self._window = self._window[-keep:] if keep else ""
-        return piece
+
+def _lengths_by_last_character(stops: frozenset[str]) -> dict[str, tuple[int, ...]]:
+    """Lengths of the stop strings that end with a character, the longest first."""
+    lengths: dict[str, set[int]] = {}
+    for stop in stops:
+        lengths.setdefault(stop[-1], set()).add(len(stop))
+    return {last: tuple(sorted(found, reverse=True)) for last, found in lengths.items()}

@@ -168,6 +168,14 @@ def test_a_broken_prefill_chunk_ends_with_its_own_error() -> None:
 
 
 def test_ctrl_c_waits_for_the_end_of_the_step() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # under nohup SIGINT is ignored from the start
+    try:
+        _interrupt_the_third_step()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt_the_third_step() -> None:
     engine = TableEngine.build()
     finished_steps = []
 

@@ -60,11 +60,29 @@ def test_min_tokens_ignores_earlier_matches(min_tokens, ends_at):
     assert "".join(sent) == end
 
 
+def test_an_ignored_match_is_not_held_back():
+    sent, match = _run(["ab", "c", "ab"], ["ab", "abd"], min_tokens=3)
+    assert sent == ["", "abc", "", ""] and match.num_tokens == 3
+
+
+def test_the_work_does_not_grow_with_the_number_of_stop_strings():
+    """Counted, not timed: what is looked up per character."""
+    rng = random.Random(5)
+    stops = ["".join(rng.choice("abcdefgh") for _ in range(40)) for _ in range(2000)]
+    matcher, calls = StopStrings(stops), []
+    plain = matcher._is_begun
+    matcher._is_begun = lambda tail: calls.append(tail) or plain(tail)
+    for number in range(500):
+        matcher.push(rng.choice("abcdefgh"), number)
+    assert matcher.match is None and len(calls) <= 2 * 500
+    assert max(map(len, calls)) < 12
+
+
 def test_random_texts_against_a_plain_search():
     rng = random.Random(3)
     for _ in range(500):
         text = "".join(rng.choice("ab") for _ in range(rng.randrange(1, 25)))
-        stops = ["".join(rng.choice("ab") for _ in range(rng.randrange(1, 6))) for _ in range(rng.randrange(1, 4))]
+        stops = ["".join(rng.choice("ab") for _ in range(rng.randrange(1, 6))) for _ in range(rng.randrange(1, 9))]
         ends = [(text.find(stop) + len(stop), -len(stop), stop) for stop in stops if stop in text]
         pieces = []
         rest = text
