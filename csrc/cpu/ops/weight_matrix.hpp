@@ -16,7 +16,7 @@ enum class WeightFormat { kF32, kBf16, kFp8Block32, kFp4Row32 };
 // e4m3 count as 480.
 struct WeightMatrix {
     WeightFormat format = WeightFormat::kF32;
-    const void* data = nullptr;       // values or codes [num_out, num_in], contiguous; no alignment asked for
+    const void* data = nullptr;       // values or codes [num_out, num_in], contiguous, aligned as values are
     const uint8_t* scales = nullptr;  // FP8: [ceil(num_out/32), ceil(num_in/32)]; FP4: [num_out, ceil(num_in/32)]
     int64_t num_out = 0;
     int64_t num_in = 0;  // even for FP4

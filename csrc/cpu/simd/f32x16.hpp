@@ -6,9 +6,14 @@
 // * load(p, n), store(p, n): the first n (0 to 16) lanes; lanes behind them load as zero and are not stored.
 // * load_bf16: 16 bf16 values. load_e4m3: 16 e4m3 codes, each as its value times 2^-8 (multiply the scale by 256; NaN
 //   codes are not known). load_e2m1: 16 bytes of two e2m1 codes, the low nibbles to `even`, the high ones to `odd`.
+//   With a scale argument load_e2m1 gives the values times it.
+// * split_pairs(a, b): lanes 0, 2, 4 ... of a and then of b to `even`, the others to `odd`.
 // * max(a, b), min(a, b): b where either is NaN. Comparisons are false for NaN. round: nearest integer, ties to even.
 // * to_int rounds likewise; what does not fit gives INT32_MIN. shift_right keeps the sign.
-// * sum, max_lane: over the lanes, as a halving tree (lane i with lane i + 8, then + 4, + 2, + 1).
+// * sum, max_lane: over the lanes, as a halving tree (lane i with lane i + 8, then + 4, + 2, + 1). sum4: the sums
+//   of four vectors, in order.
+// * Lanes: one register of the instruction set, Lanes::kSize lanes; F32x16::join makes a vector of 16 / kSize of them.
+//   For loops that need every register.
 //
 // The including file defines DEEPINFER_CPU_AVX512, DEEPINFER_CPU_AVX2 or DEEPINFER_CPU_SCALAR and sets the compiler's
 // target first. Kernels live in the namespace DEEPINFER_CPU_ISA, one for each instruction set, and use no templates or

@@ -42,8 +42,19 @@ struct Mask16 {
     }
 };
 
+struct Lanes {
+    static constexpr int kSize = 8;
+    __m256 v;
+
+    static Lanes zero() { return {_mm256_setzero_ps()}; }
+    static Lanes load(const float* p) { return {_mm256_loadu_ps(p)}; }
+    static Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+};
+
 struct F32x16 {
     __m256 lo, hi;
+
+    static F32x16 join(const Lanes (&lanes)[2]) { return {lanes[0].v, lanes[1].v}; }
 
     static F32x16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
     static F32x16 set(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -77,6 +88,20 @@ struct F32x16 {
         uint8_t padded[16];
         pad(p, n, padded);
         load_e2m1(padded, even, odd);
+    }
+    static void load_e2m1(const uint8_t* p, F32x16 scale, F32x16& even, F32x16& odd) {
+        load_e2m1(p, even, odd);
+        even = even * scale;
+        odd = odd * scale;
+    }
+    static void load_e2m1(const uint8_t* p, int n, F32x16 scale, F32x16& even, F32x16& odd) {
+        load_e2m1(p, n, even, odd);
+        even = even * scale;
+        odd = odd * scale;
+    }
+    static void split_pairs(F32x16 a, F32x16 b, F32x16& even, F32x16& odd) {
+        even = {pick<0x88>(a), pick<0x88>(b)};
+        odd = {pick<0xDD>(a), pick<0xDD>(b)};
     }
     static F32x16 from_int(I32x16 x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }
     static F32x16 from_bits(I32x16 x) { return {_mm256_castsi256_ps(x.lo), _mm256_castsi256_ps(x.hi)}; }
@@ -129,6 +154,17 @@ struct F32x16 {
         b = _mm_add_ps(b, _mm_movehl_ps(b, b));
         return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
     }
+    static void sum4(F32x16 a, F32x16 b, F32x16 c, F32x16 d, float* out) {
+        const __m256 ab = add_halves(_mm256_add_ps(a.lo, a.hi), _mm256_add_ps(b.lo, b.hi));
+        const __m256 cd = add_halves(_mm256_add_ps(c.lo, c.hi), _mm256_add_ps(d.lo, d.hi));
+        // Four lanes left of each: a and c in the lower half, b and d in the upper one.
+        const __m256d x = _mm256_castps_pd(ab), y = _mm256_castps_pd(cd);
+        __m256 sum =
+            _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+        sum = _mm256_add_ps(sum, _mm256_movehdup_ps(sum));
+        sum = _mm256_permute_ps(sum, 0x08);
+        _mm_storeu_ps(out, _mm_unpacklo_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1)));
+    }
     float max_lane() const {
         __m256 a = _mm256_max_ps(lo, hi);
         __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -139,6 +175,16 @@ struct F32x16 {
   private:
     static __m256i first(int n) {
         return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    }
+    // [a's lower half + a's upper half, the same of b].
+    static __m256 add_halves(__m256 a, __m256 b) {
+        return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    }
+    // Two lanes of each quarter of x, chosen by kPick, in order.
+    template <int kPick>
+    static __m256 pick(F32x16 x) {
+        const __m256 mixed = _mm256_shuffle_ps(x.lo, x.hi, kPick);
+        return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xD8));
     }
     static void pad(const uint8_t* p, int n, uint8_t (&padded)[16]) {
         for (int i = 0; i < 16; ++i) padded[i] = i < n ? p[i] : 0;

@@ -35,8 +35,19 @@ struct Mask16 {
     uint32_t bits() const { return v; }
 };
 
+struct Lanes {
+    static constexpr int kSize = 16;
+    __m512 v;
+
+    static Lanes zero() { return {_mm512_setzero_ps()}; }
+    static Lanes load(const float* p) { return {_mm512_loadu_ps(p)}; }
+    static Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+};
+
 struct F32x16 {
     __m512 v;
+
+    static F32x16 join(const Lanes (&lanes)[1]) { return {lanes[0].v}; }
 
     static F32x16 zero() { return {_mm512_setzero_ps()}; }
     static F32x16 set(float x) { return {_mm512_set1_ps(x)}; }
@@ -51,6 +62,19 @@ struct F32x16 {
     }
     static void load_e2m1(const uint8_t* p, int n, F32x16& even, F32x16& odd) {
         split_e2m1(_mm_maskz_loadu_epi8(first(n), p), even, odd);
+    }
+    static void load_e2m1(const uint8_t* p, F32x16 scale, F32x16& even, F32x16& odd) {
+        split_e2m1(_mm_loadu_si128((const __m128i*)p), _mm512_mul_ps(e2m1_values(), scale.v), even, odd);
+    }
+    static void load_e2m1(const uint8_t* p, int n, F32x16 scale, F32x16& even, F32x16& odd) {
+        load_e2m1(p, n, even, odd);
+        even = even * scale;
+        odd = odd * scale;
+    }
+    static void split_pairs(F32x16 a, F32x16 b, F32x16& even, F32x16& odd) {
+        const __m512i lanes = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        even.v = _mm512_permutex2var_ps(a.v, lanes, b.v);
+        odd.v = _mm512_permutex2var_ps(a.v, _mm512_add_epi32(lanes, _mm512_set1_epi32(1)), b.v);
     }
     static F32x16 from_int(I32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }
     static F32x16 from_bits(I32x16 x) { return {_mm512_castsi512_ps(x.v)}; }
@@ -76,6 +100,16 @@ struct F32x16 {
     F32x16 round() const { return {_mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
 
     float sum() const { return sum8(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1))); }
+    static void sum4(F32x16 a, F32x16 b, F32x16 c, F32x16 d, float* out) {
+        const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a.v, b.v, 0x44), _mm512_shuffle_f32x4(a.v, b.v, 0xEE));
+        const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c.v, d.v, 0x44), _mm512_shuffle_f32x4(c.v, d.v, 0xEE));
+        // Four lanes left of each, a to d in a quarter each.
+        __m512 sum = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+        sum = _mm512_add_ps(sum, _mm512_permute_ps(sum, 0x4E));
+        sum = _mm512_add_ps(sum, _mm512_movehdup_ps(sum));
+        const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+        _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, sum)));
+    }
     float max_lane() const {
         __m256 a = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
         __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -97,9 +131,12 @@ struct F32x16 {
         __m256i half = _mm256_slli_epi16(_mm256_cvtepi8_epi16(x), 7);
         return {_mm512_cvtph_ps(_mm256_and_si256(half, _mm256_set1_epi16(static_cast<int16_t>(0xBFFF))))};
     }
-    static void split_e2m1(__m128i x, F32x16& even, F32x16& odd) {
-        const __m512 table = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f, -1.0f, -1.5f,
-                                            -2.0f, -3.0f, -4.0f, -6.0f);
+    static __m512 e2m1_values() {
+        return _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f,
+                              -4.0f, -6.0f);
+    }
+    static void split_e2m1(__m128i x, F32x16& even, F32x16& odd) { split_e2m1(x, e2m1_values(), even, odd); }
+    static void split_e2m1(__m128i x, __m512 table, F32x16& even, F32x16& odd) {
         __m512i codes = _mm512_cvtepu8_epi32(x);
         even.v = _mm512_permutexvar_ps(codes, table);  // uses the low four bits of each lane
         odd.v = _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), table);

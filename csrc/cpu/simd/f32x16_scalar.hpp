@@ -56,8 +56,12 @@ struct Mask16 {
     uint32_t bits() const { return v; }
 };
 
+struct Lanes;
+
 struct F32x16 {
     float v[16];
+
+    static F32x16 join(const Lanes (&lanes)[1]);
 
     static F32x16 zero() { return set(0.0f); }
     static F32x16 set(float x) {
@@ -79,6 +83,18 @@ struct F32x16 {
     static void load_e2m1(const uint8_t* p, int n, F32x16& even, F32x16& odd) {
         even = each([&](int i) { return i < n ? value_e2m1(p[i] & 15) : 0.0f; });
         odd = each([&](int i) { return i < n ? value_e2m1(p[i] >> 4) : 0.0f; });
+    }
+    static void load_e2m1(const uint8_t* p, F32x16 scale, F32x16& even, F32x16& odd) {
+        load_e2m1(p, 16, scale, even, odd);
+    }
+    static void load_e2m1(const uint8_t* p, int n, F32x16 scale, F32x16& even, F32x16& odd) {
+        load_e2m1(p, n, even, odd);
+        even = even * scale;
+        odd = odd * scale;
+    }
+    static void split_pairs(F32x16 a, F32x16 b, F32x16& even, F32x16& odd) {
+        even = each([&](int i) { return i < 8 ? a.v[2 * i] : b.v[2 * i - 16]; });
+        odd = each([&](int i) { return i < 8 ? a.v[2 * i + 1] : b.v[2 * i - 15]; });
     }
     static F32x16 from_int(I32x16 x) {
         return each([&](int i) { return static_cast<float>(x.v[i]); });
@@ -152,6 +168,12 @@ struct F32x16 {
             for (int i = 0; i < half; ++i) a.v[i] += a.v[i + half];
         return a.v[0];
     }
+    static void sum4(F32x16 a, F32x16 b, F32x16 c, F32x16 d, float* out) {
+        out[0] = a.sum();
+        out[1] = b.sum();
+        out[2] = c.sum();
+        out[3] = d.sum();
+    }
     float max_lane() const {
         F32x16 a = *this;
         for (int half = 8; half > 0; half /= 2)
@@ -188,5 +210,18 @@ struct F32x16 {
         return code & 8 ? -kMagnitudes[code & 7] : kMagnitudes[code & 7];
     }
 };
+
+struct Lanes {
+    static constexpr int kSize = 16;
+    F32x16 v;
+
+    static Lanes zero() { return {F32x16::zero()}; }
+    static Lanes load(const float* p) { return {F32x16::load(p)}; }
+    static Lanes fma(Lanes a, Lanes b, Lanes c) { return {F32x16::fma(a.v, b.v, c.v)}; }
+};
+
+inline F32x16 F32x16::join(const Lanes (&lanes)[1]) {
+    return lanes[0].v;
+}
 
 }  // namespace deepinfer::cpu::scalar

@@ -1,0 +1,201 @@
+// Kernel of ops/row_product.hpp, in two forms that make the same additions in the same order.
+//
+// A few rows: every weight is decoded in registers and used for each row at once. More rows: the weights of some
+// outputs are decoded into the scratch, then blocks of rows and four outputs are multiplied from there.
+#pragma once
+
+#include "cpu/kernels/round.hpp"
+#include "cpu/kernels/weight_row.hpp"
+#include "cpu/ops/row_product.hpp"
+#include "cpu/simd/f32x16.hpp"
+
+namespace deepinfer::cpu::DEEPINFER_CPU_ISA {
+
+inline constexpr int kOutputs = 4;  // of a block
+// As many accumulators as there are registers for.
+inline constexpr int kDirectRows = Lanes::kSize == 16 ? 4 : 1;
+inline constexpr int kBlockRows = Lanes::kSize == 16 ? 6 : 3;
+
+// Where a block of rows begins, for reading and for writing.
+struct RowBlock {
+    const float* x[kBlockRows];
+    float* out[kBlockRows];
+};
+
+inline RowBlock row_block(const RowProduct& product, int64_t first, int num_rows) {
+    RowBlock block = {};
+    for (int r = 0; r < num_rows; ++r) {
+        block.x[r] = product.row(first + r);
+        block.out[r] = product.out + (first + r) * product.out_stride;
+    }
+    return block;
+}
+
+// Sums of four accumulators to out[0 .. n).
+inline void store_sums(const F32x16 (&acc)[kOutputs], float* out, int n) {
+    if (n == kOutputs) return F32x16::sum4(acc[0], acc[1], acc[2], acc[3], out);
+    float sums[kOutputs];
+    F32x16::sum4(acc[0], acc[1], acc[2], acc[3], sums);
+    for (int i = 0; i < n; ++i) out[i] = sums[i];
+}
+
+// Outputs o to o + n - 1 (n <= 4) of kRows rows, straight from the codes; results go to column `column` of the block.
+template <WeightFormat kFormat, int kRows>
+inline void multiply_direct(const WeightMatrix& weight, int64_t o, int n, const RowBlock& block, int64_t column) {
+    WeightRow<kFormat> rows[kOutputs];
+    for (int i = 0; i < kOutputs; ++i) rows[i] = WeightRow<kFormat>(weight, o + (i < n ? i : 0));
+    F32x16 acc[kRows][kOutputs];
+    for (auto& row : acc)
+        for (F32x16& lanes : row) lanes = F32x16::zero();
+    const auto add = [&](int64_t k, auto read) {
+#pragma GCC unroll 4
+        for (int i = 0; i < kOutputs; ++i) {
+            F32x16 a, b;
+            read(rows[i], a, b);
+#pragma GCC unroll 4
+            for (int r = 0; r < kRows; ++r) {
+                acc[r][i] = F32x16::fma(a, F32x16::load(block.x[r] + k), acc[r][i]);
+                acc[r][i] = F32x16::fma(b, F32x16::load(block.x[r] + k + 16), acc[r][i]);
+            }
+        }
+    };
+    int64_t k = 0;
+    for (; k + 32 <= weight.num_in; k += 32)
+        add(k, [&](const WeightRow<kFormat>& row, F32x16& a, F32x16& b) { row.read(k, a, b); });
+    if (k < weight.num_in) {
+        const int left = static_cast<int>(weight.num_in - k);
+        add(k, [&](const WeightRow<kFormat>& row, F32x16& a, F32x16& b) { row.read(k, left, a, b); });
+    }
+    for (int r = 0; r < kRows; ++r) store_sums(acc[r], block.out[r] + column, n);
+}
+
+// The same from decoded weights [4, stride].
+template <int kRows>
+inline void multiply_decoded(const float* w, int64_t stride, int n, const RowBlock& block, int64_t column) {
+    constexpr int kParts = 16 / Lanes::kSize;
+    Lanes sums[kRows][kOutputs][kParts];
+    for (int part = 0; part < kParts; ++part) {
+        Lanes acc[kRows][kOutputs];
+#pragma GCC unroll 6
+        for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+            for (int i = 0; i < kOutputs; ++i) acc[r][i] = Lanes::zero();
+        for (int64_t k = part * Lanes::kSize; k < stride; k += 16) {
+            Lanes x[kRows];
+#pragma GCC unroll 6
+            for (int r = 0; r < kRows; ++r) x[r] = Lanes::load(block.x[r] + k);
+#pragma GCC unroll 4
+            for (int i = 0; i < kOutputs; ++i) {
+                const Lanes weights = Lanes::load(w + i * stride + k);
+#pragma GCC unroll 6
+                for (int r = 0; r < kRows; ++r) acc[r][i] = Lanes::fma(weights, x[r], acc[r][i]);
+            }
+        }
+#pragma GCC unroll 6
+        for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+            for (int i = 0; i < kOutputs; ++i) sums[r][i][part] = acc[r][i];
+    }
+    for (int r = 0; r < kRows; ++r) {
+        const F32x16 acc[kOutputs] = {F32x16::join(sums[r][0]), F32x16::join(sums[r][1]), F32x16::join(sums[r][2]),
+                                      F32x16::join(sums[r][3])};
+        store_sums(acc, block.out[r] + column, n);
+    }
+}
+
+template <int kRows>
+inline void multiply_decoded_rows(int num_rows, const float* w, int64_t stride, int n, const RowBlock& block,
+                                  int64_t column) {
+    if (num_rows == kRows) return multiply_decoded<kRows>(w, stride, n, block, column);
+    if constexpr (kRows > 1) multiply_decoded_rows<kRows - 1>(num_rows, w, stride, n, block, column);
+}
+
+template <WeightFormat kFormat, int kRows>
+inline void multiply_direct_rows(const RowProduct& product) {
+    if (product.num_rows != kRows) {
+        if constexpr (kRows > 1) multiply_direct_rows<kFormat, kRows - 1>(product);
+        return;
+    }
+    const RowBlock block = row_block(product, 0, kRows);
+    for (int64_t o = product.outputs.begin; o < product.outputs.end; o += kOutputs) {
+        const int64_t left = product.outputs.end - o;
+        const int n = left < kOutputs ? static_cast<int>(left) : kOutputs;
+        multiply_direct<kFormat, kRows>(product.weight, o, n, block, o - product.outputs.begin);
+    }
+}
+
+// Values of `count` outputs from `first` on, padded to whole groups of columns and to a multiple of four outputs.
+template <WeightFormat kFormat>
+inline void decode_weights(const WeightMatrix& weight, int64_t first, int64_t count, float* out) {
+    const int64_t stride = padded_columns(weight.num_in);
+    for (int64_t i = 0; i < (count + kOutputs - 1) / kOutputs * kOutputs; ++i, out += stride) {
+        const WeightRow<kFormat> row(weight, first + (i < count ? i : 0));
+        F32x16 a, b;
+        int64_t k = 0;
+        for (; k + 32 <= weight.num_in; k += 32) {
+            row.read(k, a, b);
+            a.store(out + k);
+            b.store(out + k + 16);
+        }
+        if (k == weight.num_in) continue;
+        row.read(k, static_cast<int>(weight.num_in - k), a, b);
+        a.store(out + k);
+        b.store(out + k + 16);
+    }
+}
+
+// Decoded weights times all rows; the outputs are `count` columns of the result from `column` on.
+inline void multiply_block(const RowProduct& product, const float* w, int64_t column, int64_t count) {
+    const int64_t stride = padded_columns(product.weight.num_in);
+    for (int64_t t = 0; t < product.num_rows; t += kBlockRows) {
+        const int64_t left = product.num_rows - t;
+        const int rows = left < kBlockRows ? static_cast<int>(left) : kBlockRows;
+        const RowBlock block = row_block(product, t, rows);
+        for (int64_t i = 0; i < count; i += kOutputs) {
+            const int n = count - i < kOutputs ? static_cast<int>(count - i) : kOutputs;
+            multiply_decoded_rows<kBlockRows>(rows, w + i * stride, stride, n, block, column + i);
+        }
+    }
+}
+
+template <WeightFormat kFormat>
+inline void multiply_format(const RowProduct& product) {
+    if (product.num_rows <= kDirectRows) return multiply_direct_rows<kFormat, kDirectRows>(product);
+    const int64_t step = decoded_outputs(product.weight.num_in);
+    for (int64_t o = product.outputs.begin; o < product.outputs.end; o += step) {
+        const int64_t count = product.outputs.end - o < step ? product.outputs.end - o : step;
+        decode_weights<kFormat>(product.weight, o, count, product.scratch);
+        multiply_block(product, product.scratch, o - product.outputs.begin, count);
+    }
+}
+
+inline void round_rows_bf16(const RowProduct& product) {
+    for (int64_t t = 0; t < product.num_rows; ++t) {
+        float* out = product.out + t * product.out_stride;
+        for (int64_t i = 0; i < product.outputs.size(); i += 16) {
+            const int64_t left = product.outputs.size() - i;
+            const int n = left < 16 ? static_cast<int>(left) : 16;
+            round_bf16(F32x16::load(out + i, n)).store(out + i, n);
+        }
+    }
+}
+
+inline void multiply_rows(const RowProduct& product) {
+    switch (product.weight.format) {
+        case WeightFormat::kF32:
+            multiply_format<WeightFormat::kF32>(product);
+            break;
+        case WeightFormat::kBf16:
+            multiply_format<WeightFormat::kBf16>(product);
+            break;
+        case WeightFormat::kFp8Block32:
+            multiply_format<WeightFormat::kFp8Block32>(product);
+            break;
+        case WeightFormat::kFp4Row32:
+            multiply_format<WeightFormat::kFp4Row32>(product);
+            break;
+    }
+    if (product.rounds_bf16) round_rows_bf16(product);
+}
+
+}  // namespace deepinfer::cpu::DEEPINFER_CPU_ISA
