@@ -2,25 +2,24 @@
 # Sets DeepInfer up and does one thing with it.
 #   ./build.sh          set up (virtual environment, pinned packages, C++ extension) and stop
 #   ./build.sh run      set up, then run the offline example on the bundled model
-#   ./build.sh test     set up, then all C++ and Python tests (extra words go to pytest)
+#   ./build.sh test     set up, then all C++ and Python tests (further words go to pytest)
 #   ./build.sh lint     set up, then every linter
-# An active virtual environment is used as it is; otherwise .venv is made. PYTHON chooses the interpreter.
+# An active virtual environment is used as it is; otherwise .venv is made, with the interpreter that PYTHON names
+# (python3). Needed: Linux, Python 3.11 or newer, a C++20 compiler (g++ 12 or newer); for the tests doctest
+# (apt-get install doctest-dev). Everything may be repeated: what is there already is kept.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 say() { printf '==> %s\n' "$*"; }
 die() { printf 'build.sh: %s\n' "$*" >&2; exit 1; }
+usage() { sed -n '2,/^set /{/^# /s/^# //p}' build.sh; }
 
 use_environment() {
-  if [ -z "${VIRTUAL_ENV:-}" ]; then
-    if [ ! -x .venv/bin/python ]; then
-      local base=${PYTHON:-python3}
-      command -v "$base" >/dev/null || die "no $base found; install Python 3.11 or newer, or set PYTHON"
-      "$base" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2])' ||
-        die "$("$base" --version) is too old; DeepInfer needs Python 3.11 or newer (set PYTHON to one)"
-      say "making the virtual environment .venv with $("$base" --version)"
-      "$base" -m venv .venv
-    fi
+  if [ -n "${VIRTUAL_ENV:-}" ]; then
+    [ -z "${PYTHON:-}" ] || say "PYTHON=$PYTHON is not used: the virtual environment $VIRTUAL_ENV is active"
+  else
+    [ ! -x .venv/bin/python ] || [ -z "${PYTHON:-}" ] || require_same_python
+    [ -x .venv/bin/python ] || make_environment "${PYTHON:-python3}"
     VIRTUAL_ENV=$PWD/.venv
   fi
   export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -28,31 +27,65 @@ use_environment() {
   say "environment: $VIRTUAL_ENV ($(python --version))"
 }
 
-# Installs with the extras named, unless this environment already has exactly that.
+make_environment() {
+  command -v "$1" >/dev/null || die "no $1 found; install Python 3.11 or newer, or set PYTHON"
+  "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2])' ||
+    die "$("$1" --version) is too old; DeepInfer needs Python 3.11 or newer (set PYTHON to one)"
+  say "making the virtual environment .venv with $("$1" --version)"
+  "$1" -m venv .venv
+}
+
+# PYTHON chooses the interpreter of a new environment; one that is there keeps its own.
+require_same_python() {
+  local question='import sys; print(sys.version, sys.base_prefix)'
+  [ "$("$PYTHON" -c "$question" 2>/dev/null)" = "$(.venv/bin/python -c "$question")" ] ||
+    die "PYTHON=$PYTHON, but .venv was made with $(.venv/bin/python --version): remove .venv to make it anew"
+}
+
+# Says everything that pip said when it fails, and nothing otherwise.
+pip_install() {
+  mkdir -p build
+  python -m pip install -c constraints.txt "$@" >build/pip.log 2>&1 || { tail -n 60 build/pip.log >&2; die "pip failed"; }
+}
+
+# is_done NAME KEY / done_with NAME KEY: whether a part of the set-up has been done for this state of the sources.
+is_done() { [ "$(cat "$VIRTUAL_ENV/.deepinfer-$1" 2>/dev/null)" = "$2" ]; }
+done_with() { printf '%s' "$2" >"$VIRTUAL_ENV/.deepinfer-$1"; }
+
+# The package with its extension; with "dev" also what tests and linters need.
 set_up() {
-  local extras=$1 stamp key
-  stamp=$VIRTUAL_ENV/.deepinfer$extras
-  key=$(cat constraints.txt pyproject.toml setup.py $(find csrc/core csrc/bindings csrc/cpu -type f 2>/dev/null | sort) | sha256sum)-$PWD
-  if [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && ls deepinfer/_C*.so >/dev/null 2>&1; then
-    say "packages and extension are up to date"
-    return
+  local packages sources
+  packages=$(cat constraints.txt pyproject.toml | sha256sum)
+  sources=$(cat setup.py $(find csrc/core csrc/bindings csrc/cpu -type f | sort) | sha256sum)-$packages-$PWD
+  if ! is_done build "$sources" || ! ls deepinfer/_C*.so >/dev/null 2>&1; then
+    command -v "${CXX:-g++}" >/dev/null || die "no C++20 compiler found; install g++ 12 or newer, or set CXX"
+    say "installing build tools"
+    pip_install setuptools wheel pybind11
+    say "installing pinned packages and building deepinfer._C (a few minutes the first time)"
+    pip_install --no-build-isolation -e .
+    done_with build "$sources"
   fi
-  command -v "${CXX:-g++}" >/dev/null || die "no C++20 compiler found; install g++ 12 or newer, or set CXX"
-  say "installing build tools"
-  python -m pip install -q -c constraints.txt setuptools wheel pybind11
-  say "installing pinned packages and building deepinfer._C (a few minutes the first time)"
-  python -m pip install -q -c constraints.txt --no-build-isolation -e ".$extras"
-  printf '%s' "$key" >"$stamp"
+  if [ "${1:-}" = dev ] && ! is_done dev "$packages"; then
+    say "installing what tests and linters need"
+    pip_install $(python -c 'import tomllib
+print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"])')
+    done_with dev "$packages"
+  fi
+  say "packages and extension are up to date"
+}
+
+require_doctest() {
+  if echo '#include <doctest/doctest.h>' | "${CXX:-g++}" -std=c++20 -E -x c++ - >/dev/null 2>&1; then return; fi
+  say "installing the C++ test library (apt-get install doctest-dev)"
+  local apt="apt-get"
+  [ "$(id -u)" = 0 ] || apt="sudo -n apt-get"
+  { $apt update -qq && $apt install -y -qq doctest-dev; } >/dev/null 2>&1 ||
+    die "the C++ tests need doctest: apt-get install doctest-dev, or put doctest/doctest.h on CPLUS_INCLUDE_PATH"
 }
 
 cpp_tests() {
-  if ! echo '#include <doctest/doctest.h>' | "${CXX:-g++}" -std=c++20 -E -x c++ - >/dev/null 2>&1; then
-    say "installing the C++ test library (doctest)"
-    local apt="apt-get"
-    [ "$(id -u)" = 0 ] || apt="sudo -n apt-get"
-    { $apt update -qq && $apt install -y -qq doctest-dev; } >/dev/null 2>&1 ||
-      die "the C++ tests need doctest: install the package doctest-dev"
-  fi
+  mkdir -p build
+  require_doctest
   say "C++ tests"
   cmake -S . -B build/cpp -DCMAKE_BUILD_TYPE=RelWithDebInfo >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
   cmake --build build/cpp -j "$(nproc)" >>build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
@@ -60,7 +93,9 @@ cpp_tests() {
 }
 
 run_linters() {
-  say "ruff"; ruff check . && ruff format --check .
+  say "ruff"
+  ruff check .
+  ruff format --check .
   say "mypy"; mypy
   say "import layers"; lint-imports
   say "clang-format"; find csrc -name '*.[ch]pp' -print0 | xargs -0 clang-format --dry-run --Werror
@@ -68,11 +103,11 @@ run_linters() {
   say "sizes and names"; python tests/house/check_sizes.py
 }
 
-use_environment
 case "${1:-}" in
-  "") set_up "" ;;
-  run) set_up "" ; say "examples/offline_inference.py"; python examples/offline_inference.py "${@:2}" ;;
-  test) set_up "[dev]"; mkdir -p build; cpp_tests; say "Python tests"; python -m pytest "${@:2}" ;;
-  lint) set_up "[dev]"; run_linters ;;
-  *) die "unknown command '$1' (run, test, lint, or nothing)" ;;
+  "") use_environment; set_up ;;
+  run) use_environment; set_up; say "examples/offline_inference.py"; python examples/offline_inference.py "${@:2}" ;;
+  test) use_environment; set_up dev; cpp_tests; say "Python tests"; python -m pytest "${@:2}" ;;
+  lint) use_environment; set_up dev; run_linters ;;
+  -h | --help | help) usage ;;
+  *) printf "build.sh: unknown command '%s'\n" "$1" >&2; usage >&2; exit 2 ;;
 esac

@@ -61,7 +61,7 @@ def test_min_tokens_ignores_earlier_matches(min_tokens, ends_at):
 
 
 def test_an_ignored_match_is_not_held_back():
-    sent, match = _run(["ab", "c", "ab"], ["ab", "abd"], min_tokens=3)
+    sent, match = _run(["ab", "c", "ab"], ["ab", "abq"], min_tokens=3)
     assert sent == ["", "abc", "", ""] and match.num_tokens == 3
 
 
