@@ -2,6 +2,8 @@
 #pragma once
 
 #include "cpu/kernel_table.hpp"
+#include "cpu/kernels/combine_experts.hpp"
+#include "cpu/kernels/gated_hidden.hpp"
 #include "cpu/kernels/multiply_rows.hpp"
 #include "cpu/kernels/prepare_rows.hpp"
 #include "cpu/kernels/rms_norm.hpp"
@@ -10,8 +12,10 @@
 namespace deepinfer::cpu::DEEPINFER_CPU_ISA {
 
 const KernelTable kKernels = {
+    .combine_experts = combine_experts,
     .decode_vectors = decode_vectors,
     .encode_vectors = encode_vectors,
+    .gated_hidden = gated_hidden,
     .multiply_rows = multiply_rows,
     .prepare_rows = prepare_rows,
     .rms_norm = rms_norm,

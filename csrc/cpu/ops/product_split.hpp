@@ -12,6 +12,8 @@ namespace deepinfer::cpu {
 // Items are runs of outputs for runs of rows; outputs change fastest.
 class ProductSplit {
   public:
+    static constexpr int64_t kRows = 252;  // of an item at most: whole blocks of the kernel, decoding no longer counts
+
     struct Part {
         Range outputs;
         Range rows;
@@ -36,7 +38,6 @@ class ProductSplit {
     }
 
   private:
-    static constexpr int64_t kRows = 252;  // whole blocks of the kernel; decoding no longer counts
     static constexpr int64_t kWork = 1 << 17;
     static constexpr int64_t kDecode = 3;
 

@@ -1,0 +1,129 @@
+#include "cpu/ops/moe.hpp"
+
+#include <algorithm>
+
+#include "cpu/context.hpp"
+#include "cpu/ops/combine_experts.hpp"
+#include "cpu/ops/gated_hidden.hpp"
+#include "cpu/ops/moe_plan.hpp"
+#include "cpu/ops/prepare_rows.hpp"
+#include "cpu/ops/row_product.hpp"
+
+namespace deepinfer::cpu {
+
+namespace {
+
+bool splits_pairs(const WeightMatrix& weight) {
+    return weight.format == WeightFormat::kFp4Row32;
+}
+
+// The x that gate and up projections read, in the layouts that they need.
+void prepare_x(Context& context, const MoeArgs& args, const MoePlan& plan) {
+    const int64_t dim = args.w1.first.num_in, padded = padded_columns(dim);
+    const WeightMatrix* const weights[] = {&args.w1.first, &args.w3.first, &args.shared_w1, &args.shared_w3};
+    for (const bool splits : {false, true}) {
+        const auto has_layout = [&](const WeightMatrix* weight) { return splits_pairs(*weight) == splits; };
+        if (!std::any_of(std::begin(weights), std::end(weights), has_layout)) continue;
+        const int64_t grain = std::max<int64_t>(1, kGrainElements / padded);
+        float* out = splits ? plan.x_split : plan.x_plain;
+        context.pool().for_ranges(args.num_rows, grain, [&](Range rows) {
+            context.kernels().prepare_rows({args.x, args.x_stride, out, dim, args.quantizes, splits}, rows);
+        });
+    }
+}
+
+// Gate and up projections of an item, 32 outputs at most, and its part of the hidden vectors.
+void compute_hidden(Context& context, const MoeArgs& args, const MoePlan& plan, MoePlan::Item item, float* scratch) {
+    const bool shared = plan.is_shared(item.segment);
+    const int64_t expert = shared ? 0 : plan.expert(item.segment);
+    const int64_t first = plan.first_slot(item.segment) + item.part.rows.begin, num_rows = item.part.rows.size();
+    const WeightMatrix w1 = shared ? args.shared_w1 : args.w1.at(expert);
+    const WeightMatrix w3 = shared ? args.shared_w3 : args.w3.at(expert);
+    const WeightMatrix& w2 = shared ? args.shared_w2 : args.w2.first;
+    const int64_t x_stride = padded_columns(w1.num_in), out_stride = padded_columns(w1.num_out);
+    float* gate = scratch + row_product_scratch_floats(w1.num_in);
+    float* up = gate + num_rows * kTileOutputs;
+    for (const bool is_gate : {true, false}) {
+        const WeightMatrix& weight = is_gate ? w1 : w3;
+        const float* x = splits_pairs(weight) ? plan.x_split : plan.x_plain;
+        context.kernels().multiply_rows({.x = shared ? x + first * x_stride : x,
+                                         .x_stride = x_stride,
+                                         .x_index = shared ? nullptr : plan.slot_rows() + first,
+                                         .num_rows = num_rows,
+                                         .weight = weight,
+                                         .outputs = item.part.outputs,
+                                         .out = is_gate ? gate : up,
+                                         .out_stride = kTileOutputs,
+                                         .rounds_bf16 = args.rounds_bf16,
+                                         .scratch = scratch});
+    }
+    float* hidden = shared ? plan.shared_hidden : plan.hidden;
+    context.kernels().gated_hidden({.gate = gate,
+                                    .up = up,
+                                    .weights = shared ? plan.ones() : plan.slot_weights() + first,
+                                    .out = hidden + first * out_stride + item.part.outputs.begin,
+                                    .out_stride = out_stride,
+                                    .num_rows = num_rows,
+                                    .num_columns = static_cast<int>(item.part.outputs.size()),
+                                    .limit = args.limit,
+                                    .quantizes = args.quantizes,
+                                    .rounds_bf16 = args.rounds_bf16,
+                                    .splits_pairs = splits_pairs(w2)});
+}
+
+// Down projection of an item.
+void compute_down(Context& context, const MoeArgs& args, const MoePlan& plan, MoePlan::Item item, float* scratch) {
+    const bool shared = plan.is_shared(item.segment);
+    const WeightMatrix weight = shared ? args.shared_w2 : args.w2.at(plan.expert(item.segment));
+    const int64_t first = plan.first_slot(item.segment) + item.part.rows.begin;
+    const int64_t x_stride = padded_columns(weight.num_in);
+    float* out = shared ? plan.shared : plan.routed;
+    context.kernels().multiply_rows({.x = (shared ? plan.shared_hidden : plan.hidden) + first * x_stride,
+                                     .x_stride = x_stride,
+                                     .num_rows = item.part.rows.size(),
+                                     .weight = weight,
+                                     .outputs = item.part.outputs,
+                                     .out = out + first * weight.num_out + item.part.outputs.begin,
+                                     .out_stride = weight.num_out,
+                                     .rounds_bf16 = args.rounds_bf16,
+                                     .scratch = scratch});
+}
+
+template <typename Compute>
+void for_items(Context& context, const MoePlan& plan, int64_t scratch_floats, const Compute& compute) {
+    context.pool().for_ranges(plan.num_items(), plan.grain(), [&](Range items, int thread) {
+        float* scratch = context.thread_scratch(thread, scratch_floats);
+        for (int64_t i = items.begin; i < items.end; ++i) compute(plan.item(i), scratch);
+    });
+}
+
+}  // namespace
+
+int64_t moe_scratch_floats(const MoeArgs& args) {
+    return MoePlan::scratch_floats(args);
+}
+
+void moe(Context& context, const MoeArgs& args) {
+    if (args.num_rows == 0) return;
+    const int64_t dim = args.w1.first.num_in;
+    const int64_t hidden = args.w1.first.num_out, shared_hidden = args.shared_w1.num_out;
+    MoePlan plan(args);
+    prepare_x(context, args, plan);
+
+    plan.split(hidden, shared_hidden, 2 * dim);  // gate and up at once
+    const int64_t tile_floats = 2 * ProductSplit::kRows * kTileOutputs;
+    for_items(context, plan, row_product_scratch_floats(dim) + tile_floats,
+              [&](MoePlan::Item item, float* scratch) { compute_hidden(context, args, plan, item, scratch); });
+
+    plan.split(dim, dim, hidden);
+    const int64_t decoded = std::max(row_product_scratch_floats(hidden), row_product_scratch_floats(shared_hidden));
+    for_items(context, plan, decoded,
+              [&](MoePlan::Item item, float* scratch) { compute_down(context, args, plan, item, scratch); });
+
+    const int64_t grain = std::max<int64_t>(1, kGrainElements / (dim * (args.top_k + 1)));
+    const CombineExpertsArgs sum{plan.routed,     plan.shared, plan.slots(), args.out,
+                                 args.out_stride, args.top_k,  dim,          args.rounds_bf16};
+    context.pool().for_ranges(args.num_rows, grain, [&](Range rows) { context.kernels().combine_experts(sum, rows); });
+}
+
+}  // namespace deepinfer::cpu
