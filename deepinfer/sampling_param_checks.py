@@ -6,12 +6,20 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from deepinfer.errors import RequestError
+from deepinfer.frozen_value import freeze
 from deepinfer.shown_value import shown_value
 
 _MAX_INT32: Final = 2**31 - 1
+# What an object may have as attributes that stands for a mapping of `structured_outputs`.
+STRUCTURED_KEYS: Final = (
+    *("json", "json_object", "regex", "choice", "grammar", "ebnf", "schema_type", "schema"),
+    *("whitespace_limit", "trigger_token_ids", "bound_token_id"),
+)
+_PLAIN_TYPES: Final = (str, bytes, bool, int, float, list, tuple)
 
 
 def bad_value(name: str, value: object, expectation: str) -> RequestError:
@@ -75,18 +83,20 @@ def _num_logprobs(name: str, value: Any) -> int | None:
     return _int(name, value, "None, -1 (whole vocabulary) or >= 0", -1)
 
 
-def _logit_bias(name: str, value: Any) -> dict[int, float] | None:
-    expectation = "a mapping of token id >= 0 to a bias in [-100, 100]"
+def _logit_bias(name: str, value: Any) -> Mapping[int, float] | None:
+    expectation = "a mapping of token id >= 0 to a bias in [-100, 100], each id once"
     if value is None:
         return None
     if not isinstance(value, Mapping):
         raise bad_value(name, value, expectation)
     result: dict[int, float] = {}
     for key, bias in value.items():
-        token_id = int(key) if isinstance(key, str) and key.isdecimal() else key  # JSON has string keys only
-        number = _float(name, bias, expectation, lambda x: -100.0 <= x <= 100.0)
-        result[_int(name, token_id, expectation, 0)] = number
-    return result
+        is_text = isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= 10
+        token_id = _int(name, int(key) if is_text else key, expectation, 0)  # JSON has string keys only
+        if token_id in result:
+            raise bad_value(name, value, expectation)
+        result[token_id] = _float(name, bias, expectation, lambda x: -100.0 <= x <= 100.0)
+    return MappingProxyType(result)
 
 
 def _optional_ids(name: str, value: Any, low: int) -> tuple[int, ...] | None:
@@ -122,8 +132,14 @@ def _logprobs_mode(name: str, value: object) -> str:
 
 
 def _structured_outputs(name: str, value: Any) -> Any:
-    """Kept as given: a wrong grammar is judged with its request, so that it fails alone."""
-    return dict(value) if isinstance(value, Mapping) else value
+    """A frozen copy, not judged: a wrong grammar is its request's error, so that it fails alone."""
+    if value is not None and not isinstance(value, (Mapping, *_PLAIN_TYPES)):
+        found = {key: getattr(value, key, None) for key in STRUCTURED_KEYS}
+        value = {key: item for key, item in found.items() if item is not None and not callable(item)}
+    try:
+        return freeze(value)
+    except RecursionError:  # it contains itself: wrong whatever becomes of it
+        return value
 
 
 def _processors(name: str, value: Any) -> tuple[Callable[..., Any], ...] | None:

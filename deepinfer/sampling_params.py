@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NoReturn
 
 from deepinfer.errors import RequestError
+from deepinfer.frozen_value import thaw
 from deepinfer.sampling_param_checks import CHECKS, bad_value
 
 _GREEDY_BELOW: Final = 1e-5
@@ -27,7 +28,10 @@ def _canonical(values: dict[str, Any], others: dict[str, Any], defaults: Mapping
 
 
 class SamplingParams:
-    """Sampling parameters of one request. Immutable; use `replace` for a changed copy.
+    """Sampling parameters of one request. Immutable at every level; use `replace` for a changed copy.
+
+    What is given is copied: later changes of the caller's dicts and lists have no effect. Mappings read back as
+    read-only mappings, lists as tuples; `to_dict` gives plain ones.
 
     Aliases accepted by the constructor: ``seq_seed`` (seed), ``top_logprobs`` (logprobs), ``so_args``
     (structured_outputs). The order in which the fields act is that of `deepinfer.sampling.Sampler`.
@@ -53,7 +57,7 @@ class SamplingParams:
             the whole vocabulary.
         prompt_logprobs: the same for prompt tokens, whose first has none; always raw.
         logprobs_mode: "raw" (log-softmax of the model's logits) or "processed" (of the distribution drawn from).
-        logit_bias: {token id: bias in [-100, 100]}.
+        logit_bias: {token id: bias in [-100, 100]}, each id once ("5" is 5).
         allowed_token_ids: only these ids may be produced; at least one, or None for all.
         bad_words: non-empty texts that must not appear in the output, however they are spelt, nor inside longer words.
         first_n_token_no_eos: >= 0; EOS is banned for this many first tokens.
@@ -90,7 +94,7 @@ class SamplingParams:
     logprobs: int | None
     prompt_logprobs: int | None
     logprobs_mode: Literal["raw", "processed"]
-    logit_bias: dict[int, float] | None
+    logit_bias: Mapping[int, float] | None
     allowed_token_ids: tuple[int, ...] | None
     bad_words: tuple[str, ...]
     first_n_token_no_eos: int
@@ -199,9 +203,10 @@ class SamplingParams:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return dict(value) if isinstance(value, dict) else value
+    try:
+        return thaw(value)
+    except RecursionError:  # a grammar that contains itself; its request says so
+        return value
 
 
 def _restore(values: dict[str, Any]) -> SamplingParams:

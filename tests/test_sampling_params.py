@@ -119,6 +119,56 @@ def test_integers_beyond_32_bits(name, value):
             SamplingParams(**{ids: [value]})
 
 
+@pytest.mark.parametrize(
+    "bias", [{5: 1, "5": 2}, {"5": 1, "05": 1}, {"9" * 5000: 1}, {"٥": 1}, {2**31: 1}, {5: 10**400}]
+)
+def test_logit_bias_names_each_id_once(bias):
+    with pytest.raises(RequestError, match="^logit_bias=.*each id once"):
+        SamplingParams(logit_bias=bias)
+
+
+class _Asked:
+    def __init__(self):
+        self.json = {"type": "object", "properties": {"a": {"enum": [1]}}}
+
+
+def test_nothing_inside_can_be_changed():
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}}
+    given = {"stop": ["a"], "bad_words": ["b"], "logit_bias": {1: 2.0}, "allowed_token_ids": [1, 2]}
+    params = SamplingParams(**given, structured_outputs={"json": schema})
+    before = copy.deepcopy(params.to_dict())
+    for change in (
+        lambda: params.logit_bias.update({3: 1.0}),
+        lambda: params.logit_bias.__setitem__(1, 5.0),
+        lambda: params.stop.append("x"),
+        lambda: params.structured_outputs.update(json="x"),
+        lambda: params.structured_outputs["json"]["properties"].clear(),
+        lambda: params.structured_outputs["json"]["properties"]["a"]["enum"].append(3),
+    ):
+        with pytest.raises((AttributeError, TypeError)):
+            change()
+    schema["properties"]["a"]["enum"].append(3)
+    for value in given.values():
+        value.clear()
+    plain = params.to_dict()
+    assert plain == before and plain["structured_outputs"]["json"]["properties"]["a"]["enum"] == [1, 2]
+    plain["structured_outputs"]["json"].clear()
+    plain["logit_bias"].clear()
+    assert params.to_dict() == before and SamplingParams(**before) == params
+    assert pickle.loads(pickle.dumps(params)) == params == copy.deepcopy(params) == params.replace()
+
+
+def test_objects_that_ask_for_a_grammar_are_copied():
+    asked = _Asked()
+    params = SamplingParams(structured_outputs=asked)
+    asked.json["properties"]["a"]["enum"].append(2)
+    del asked.json
+    assert params.to_dict()["structured_outputs"] == {"json": {"type": "object", "properties": {"a": {"enum": [1]}}}}
+    loop = {}
+    loop["json"] = loop
+    assert SamplingParams(structured_outputs=loop).structured_outputs is loop
+
+
 def test_limits_themselves_are_fine():
     SamplingParams(
         temperature=0, top_p=1.0, top_k=1, min_p=1.0, presence_penalty=-2, frequency_penalty=2, min_tokens=16

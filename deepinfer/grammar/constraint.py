@@ -10,6 +10,7 @@ from deepinfer.core.constraint import DEFAULT_WHITESPACE_LIMIT, Constraint
 from deepinfer.grammar.grammar_error import grammar_error
 from deepinfer.grammar.json_schema import normalise_schema
 from deepinfer.grammar.regex_syntax import normalise_regex
+from deepinfer.sampling_param_checks import STRUCTURED_KEYS
 
 _MAX_SOURCE_CHARS: Final = 2**20
 _KINDS: Final = ("json", "json_object", "regex", "choice", "grammar", "ebnf")
@@ -57,7 +58,7 @@ def _fields(value: Any) -> dict[str, Any]:
         return {str(name): item for name, item in value.items() if item is not None}
     if value is None or isinstance(value, (str, bytes, bool, int, float, list, tuple)):
         raise grammar_error(f"structured_outputs={value!r}: expected a mapping such as {{'json': schema}}")
-    items = {name: getattr(value, name, None) for name in (*_KINDS, *_OPTIONS, "schema_type", "schema")}
+    items = {name: getattr(value, name, None) for name in STRUCTURED_KEYS}
     return {name: item for name, item in items.items() if item is not None and not callable(item)}
 
 
