@@ -1,4 +1,4 @@
-"""Builds the model from a checkpoint directory: validate, read, prove that everything was read."""
+"""Builds the model from a checkpoint directory: validate, read finite values, prove that everything was read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from deepinfer.checkpoint.dummy_source import DummySource
+from deepinfer.checkpoint.finite_source import FiniteSource
 from deepinfer.checkpoint.reader import CheckpointReader
 from deepinfer.checkpoint.tracked_source import TrackedSource
 from deepinfer.checkpoint.validate import validate_checkpoint
@@ -30,14 +31,15 @@ def load_model(
         with_drafts: load the draft model too.
         load_format: "auto" reads the files, "dummy" makes random weights from the config alone.
 
-    Raises CheckpointError naming file and tensor before any compute.
+    Raises CheckpointError naming file and tensor before any compute, also for values that are not finite
+    (FiniteSource; Engram tables stay mapped and are not looked through).
     """
     vocabulary = _engram_vocabulary(runtime, directory)
     if load_format == "dummy":
         return DeepSeekV41Model(runtime, DummySource(runtime.config), device, vocabulary, with_drafts)
     with CheckpointReader(directory) as reader:
         validate_checkpoint(reader, runtime.config)
-        source = TrackedSource(reader)
+        source = TrackedSource(FiniteSource(reader))
         model = DeepSeekV41Model(runtime, source, device, vocabulary, with_drafts)
         source.check(_used_names(runtime.config, with_drafts))
     return model
