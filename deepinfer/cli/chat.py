@@ -9,10 +9,10 @@ import typer
 
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.errors import RequestError
+from deepinfer.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
     from deepinfer.llm import LLM
-    from deepinfer.sampling_params import SamplingParams
 
 
 def chat(
@@ -29,7 +29,9 @@ def chat(
 ) -> None:
     """Read a question per line from standard input and stream the answers; an empty line or the end of input stops."""
     sampling = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
-    changes = {name: value for name, value in sampling.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
+    with reported_errors():
+        SamplingParams(**changes)  # a wrong value must not cost the loading of a model
     talk: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
     options: dict[str, Any] = {
         "model": model,

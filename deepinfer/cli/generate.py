@@ -10,6 +10,7 @@ import typer
 
 from deepinfer.cli.exit_code import ExitCode
 from deepinfer.cli.reported_errors import reported_errors
+from deepinfer.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
     from deepinfer.outputs import RequestOutput
@@ -41,9 +42,12 @@ def generate(
         "stop": stop,
         "logprobs": logprobs,
     }
+    given: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
+    with reported_errors():
+        SamplingParams(**given)  # a wrong value must not cost the loading of a model
     texts = [sys.stdin.read()] if prompts == ["-"] else prompts
     options = {"model": model, "revision": revision, "numerics": numerics, "max_model_len": max_model_len}
-    outputs = _run(texts, {name: value for name, value in sampling.items() if value is not None}, options, progress)
+    outputs = _run(texts, given, options, progress)
     for output in outputs:
         typer.echo(json_format.dumps(output.to_dict(), allow_nan=False) if json else _readable(output))
     if any(output.error is not None for output in outputs):

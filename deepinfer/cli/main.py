@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+
+import deepinfer
+from deepinfer.cli.output_guard import guarded_output
 
 # command -> (module, function); loaded when called, so that one command never pays for another's imports
 _COMMANDS = {
@@ -20,6 +23,11 @@ _COMMANDS = {
 
 class _LazyCommands(TyperGroup):
     """Finds commands in the table above."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs a command; output that cannot be written ends it in order."""
+        with guarded_output():
+            return super().main(*args, **kwargs)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(_COMMANDS)
@@ -38,8 +46,18 @@ class _LazyCommands(TyperGroup):
 app = typer.Typer(cls=_LazyCommands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"deepinfer {deepinfer.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Offline inference for DeepSeek-V4.1-Flash."""
 
 

@@ -20,5 +20,8 @@ def reported_errors() -> Generator[None, None, None]:
         raise
     except Exception as error:
         is_usage = isinstance(error, (RequestError, ConfigError, UnsupportedFeatureError))
-        typer.echo(f"error: {error}" if isinstance(error, DeepInferError) else f"error: {error!r}", err=True)
+        shown = str(error) if isinstance(error, DeepInferError) else repr(error)
+        if isinstance(error, OSError) and error.strerror:
+            shown = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        typer.echo(f"error: {shown}", err=True)
         raise typer.Exit(ExitCode.USAGE if is_usage else ExitCode.ENGINE) from error

@@ -1,10 +1,14 @@
 """The command line: commands, JSON output and exit codes."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
+import deepinfer
 from deepinfer.cli.main import app
 from tests.support.golden_case import GOLDEN
 
@@ -67,3 +71,36 @@ def test_env_tells_backend_and_variables(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_help_lists_every_command() -> None:
     text = invoke("--help")
     assert all(name in text for name in ("generate", "chat", "inspect", "env"))
+
+
+def run_module(*arguments: str, stdout: str | None = None) -> subprocess.CompletedProcess:
+    """``python -m deepinfer`` in a process of its own; `stdout`: a file that takes the output."""
+    command = [sys.executable, "-m", "deepinfer", *arguments]
+    with open(stdout or os.devnull, "wb") as file:
+        target = file if stdout else subprocess.PIPE
+        return subprocess.run(command, stdout=target, stderr=subprocess.PIPE, check=False, timeout=120)
+
+
+def test_module_and_version() -> None:
+    result = run_module("--version")
+    assert (result.returncode, result.stdout.decode()) == (0, f"deepinfer {deepinfer.__version__}\n")
+    assert invoke("--version") == result.stdout.decode()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"]], ids=str)
+def test_a_full_disk_is_one_line_and_an_exit_code(arguments: list[str]) -> None:
+    result = run_module(*arguments, stdout="/dev/full")
+    assert result.returncode == 3
+    assert result.stderr.decode() == "error: standard output cannot be written (No space left on device)\n"
+
+
+@pytest.mark.parametrize("options", [["--temperature", "-1"], ["--temperature", "1e400"], ["--max-tokens", "9" * 30]])
+def test_wrong_sampling_options_cost_no_model(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_model(*_args: object, **_options: object) -> None:
+        raise AssertionError("a model is being loaded")
+
+    monkeypatch.setattr("deepinfer.llm.LLM.__init__", no_model)
+    for command in (["generate", "a"], ["chat"]):
+        result = CliRunner().invoke(app, [*command, *options], input="hi\n")
+        assert result.exit_code == 2 and "must be" in result.output
