@@ -12,6 +12,7 @@ from deepinfer.config.field_error import field_error
 from deepinfer.config.grammar_config import GrammarConfig
 from deepinfer.config.numerics import Numerics
 from deepinfer.config.scheduler_config import SchedulerConfig
+from deepinfer.config.size_limits import check_range
 from deepinfer.config.speculative_config import SpeculativeConfig
 from deepinfer.config.yoco_config import YocoConfig
 from deepinfer.errors import UnsupportedFeatureError
@@ -94,8 +95,7 @@ class EngineConfig:
             raise field_error("enforce_eager", self.enforce_eager, "True or False")
         if self.batch_invariant is not None and type(self.batch_invariant) is not bool:
             raise field_error("batch_invariant", self.batch_invariant, "None, True or False")
-        if self.num_threads is not None and (type(self.num_threads) is not int or not 1 <= self.num_threads <= 1024):
-            raise field_error("num_threads", self.num_threads, "None or an integer from 1 to 1024")
+        check_range("num_threads", self.num_threads, 1, 1024, optional=True)
         self._check_pairs()
 
     def _check_pairs(self) -> None:

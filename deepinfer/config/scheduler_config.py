@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deepinfer.config.field_error import field_error
-from deepinfer.config.size_limits import check_range
+from deepinfer.config.size_limits import MAX_STEP_TOKENS, check_range
 
 _MAX_SEQS = 2**20
-_MAX_TOKENS = 2**31 - 1  # step plans carry 32-bit numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,6 @@ class SchedulerConfig:
     def __post_init__(self) -> None:
         check_range("max_num_seqs", self.max_num_seqs, 1, _MAX_SEQS)
         for name in ("max_num_batched_tokens", "max_prefill_chunk", "max_model_len"):
-            check_range(name, getattr(self, name), 1, _MAX_TOKENS, optional=True)
+            check_range(name, getattr(self, name), 1, MAX_STEP_TOKENS, optional=True)
         if type(self.enable_chunked_prefill) is not bool:
             raise field_error("enable_chunked_prefill", self.enable_chunked_prefill, "True or False")

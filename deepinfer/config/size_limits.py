@@ -51,6 +51,7 @@ VISION_LIMITS: Final[Mapping[str, int]] = {
     "patch_size": 1024,  # 14
     "downsample_ratio": 1024,  # 3
 }
+MAX_STEP_TOKENS: Final = 2**31 - 1  # step plans carry 32-bit numbers
 MAX_ROTARY_VALUES: Final = 2**29  # 67,108,864: max_position_embeddings x qk_rope_head_dim, 8 bytes each at load
 MAX_CANDIDATES: Final = 2**22  # 16,384: candidate_topk_blocks x candidate_block_size, entries a row may score
 MAX_EXPERTS: Final = 2**16  # 15,744 over all layers and stages; each has six rows in the table of tensors

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deepinfer.config.field_error import field_error
+from deepinfer.config.size_limits import MAX_STEP_TOKENS, check_range
 from deepinfer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ class YocoConfig:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise field_error("yoco.mode", self.mode, f"one of {', '.join(MODES)}")
-        if self.keep_tokens is not None and (type(self.keep_tokens) is not int or self.keep_tokens < 0):
-            raise field_error("yoco.keep_tokens", self.keep_tokens, "None or an integer >= 0")
+        check_range("yoco.keep_tokens", self.keep_tokens, 0, MAX_STEP_TOKENS, optional=True)
 
     @classmethod
     def parse(cls, value: Any) -> YocoConfig:

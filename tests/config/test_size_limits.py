@@ -26,7 +26,7 @@ from deepinfer.errors import ConfigError
 BOUND_ELSEWHERE = {"bos_token_id", "pad_token_id", "n_shared_experts"}
 OPTIONS = (
     *("max_num_seqs", "max_num_batched_tokens", "max_prefill_chunk", "max_model_len", "kv_cache_bytes", "block_size"),
-    *("grammar_cache_bytes", "grammar_threads"),
+    *("grammar_cache_bytes", "grammar_threads", "num_threads"),
 )
 
 
@@ -109,9 +109,15 @@ def test_integer_options_have_a_range(name, value):
 
 def test_every_integer_option_is_in_the_test_above():
     names = set()
-    for group in (CacheConfig, SchedulerConfig, GrammarConfig):
+    for group in (EngineConfig, CacheConfig, SchedulerConfig, GrammarConfig):
         names |= {item.name for item in dataclasses.fields(group) if item.type in ("int", "int | None")}
-    assert names == set(OPTIONS)
+    assert names == set(OPTIONS) | {"seed"}
+
+
+@pytest.mark.parametrize("value", [2**31, 10**400, -1, 1.5, True])
+def test_kept_tokens_have_a_range(value):
+    with pytest.raises(ConfigError, match="^yoco.keep_tokens = .*: expected None or an integer from 0"):
+        EngineConfig.create(yoco={"mode": "mask", "keep_tokens": value})
 
 
 @pytest.mark.parametrize("name", ["max_num_seqs", "max_num_batched_tokens", "max_prefill_chunk", "max_model_len"])
