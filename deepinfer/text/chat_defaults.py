@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from deepinfer.shown_value import shown_value
+
 
 @dataclass(frozen=True, slots=True)
 class ChatDefaults:
@@ -25,8 +27,8 @@ class ChatDefaults:
         if data is None:
             return cls()
         if not isinstance(data, Mapping) or not set(data) <= {"thinking", "effort"}:
-            raise ValueError(f"chat_defaults={data!r}: expected an object with thinking and effort only")
+            raise ValueError(f"chat_defaults={shown_value(data)}: expected an object with thinking and effort only")
         thinking, effort = data.get("thinking", True), data.get("effort")
         if not isinstance(thinking, bool) or not (effort is None or isinstance(effort, str)):
-            raise ValueError(f"chat_defaults={data!r}: thinking must be true or false, effort a text")
+            raise ValueError(f"chat_defaults={shown_value(data)}: thinking must be true or false, effort a text")
         return cls(thinking, effort)

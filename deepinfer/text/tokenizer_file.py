@@ -23,8 +23,10 @@ def read_tokenizer(content: bytes, file: str | Path, vocab_size: int | None = No
     """
     try:
         backend = tokenizers.Tokenizer.from_str(content.decode("utf-8"))
-    except Exception as error:  # the library raises bare Exception
-        raise CheckpointError(f"{file}: not a readable tokenizer.json: {error}") from error
+    except BaseException as error:  # the library raises bare Exception; its panics are not even that
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise CheckpointError(f"{file}: not a readable tokenizer.json: {shown_value(str(error))}") from error
     limit = SIZE_LIMITS["vocab_size"] if vocab_size is None else vocab_size
     token, token_id = max(backend.get_vocab(with_added_tokens=True).items(), key=lambda item: item[1], default=("", -1))
     if token_id >= limit:

@@ -12,11 +12,14 @@ from deepinfer.checkpoint.reader import CheckpointReader
 from deepinfer.checkpoint.tracked_source import TrackedSource
 from deepinfer.checkpoint.validate import validate_checkpoint
 from deepinfer.checkpoint.validate_vocabulary import validate_vocabulary
+from deepinfer.config.byte_size import format_byte_size
 from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.errors import ConfigError
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.weights import tensor_table
 from deepinfer.text.vocabulary_map import compressed_vocabulary
+from deepinfer.worker.host_memory import HostMemoryProbe
 
 
 def load_model(
@@ -36,6 +39,7 @@ def load_model(
     """
     vocabulary = _engram_vocabulary(runtime, directory)
     if load_format == "dummy":
+        _check_dummy_size(runtime.config, with_drafts)
         return DeepSeekV41Model(runtime, DummySource(runtime.config), device, vocabulary, with_drafts)
     with CheckpointReader(directory) as reader:
         validate_checkpoint(reader, runtime.config)
@@ -43,6 +47,18 @@ def load_model(
         model = DeepSeekV41Model(runtime, source, device, vocabulary, with_drafts)
         source.check(_used_names(runtime.config, with_drafts))
     return model
+
+
+def _check_dummy_size(config: DeepSeekV41Config, with_drafts: bool) -> None:
+    """ConfigError unless random weights fit into the host's free memory: no file of that size limits them."""
+    used = set(_used_names(config, with_drafts))
+    needed = sum(spec.num_bytes for spec in tensor_table(config) if spec.name in used)
+    free = HostMemoryProbe().free_bytes()
+    if needed > free:
+        raise ConfigError(
+            f"load_format = 'dummy': the random weights of this config take {format_byte_size(needed)}, but "
+            f"{format_byte_size(free)} are free: use a smaller config"
+        )
 
 
 def _used_names(config: DeepSeekV41Config, with_drafts: bool) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from deepinfer import LLM, CheckpointError, SamplingParams
+from deepinfer import LLM, CheckpointError, ConfigError, SamplingParams
 from deepinfer.checkpoint.reader import CheckpointReader
 from deepinfer.checkpoint.writer import write_random_checkpoint
 from tests.support.tiny_config import tiny_config
@@ -112,3 +112,12 @@ def test_case_34_logits_come_from_the_matrix_the_config_names(tmp_path, run, tie
     hidden = tap.tensor("final.hidden", output.request_id)[-1].double()
     logits = tap.tensor("logits", output.request_id)[-1].double()
     torch.testing.assert_close(logits, matrix @ hidden, atol=1e-4, rtol=1e-4)
+
+
+def test_dummy_weights_beyond_the_memory_are_refused(sharded, tmp_path):
+    copy = shutil.copytree(sharded, tmp_path / "copy", ignore=shutil.ignore_patterns("*.safetensors*"))
+    config = json.loads((copy / "config.json").read_text())
+    config["text_config"].update(hidden_size=2**16, moe_intermediate_size=2**17, n_routed_experts=64)
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match="random weights of this config take .* TiB, but .* are free"):
+        LLM(copy, load_format="dummy", max_model_len=64)

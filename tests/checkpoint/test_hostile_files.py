@@ -137,6 +137,14 @@ def test_sampling_defaults_out_of_range(damaged, key, value):
         READERS["generation_config.json"](damaged)
 
 
+def test_a_panic_of_the_tokenizer_library_is_an_error(damaged):
+    description = json.loads((damaged / "tokenizer.json").read_text())
+    description["model"]["continuing_subword_prefix"] = "☃"
+    (damaged / "tokenizer.json").write_text(json.dumps(description))
+    with pytest.raises(CheckpointError, match="not a readable tokenizer.json"):
+        Tokenizer.from_path(damaged)
+
+
 def _move_id(directory, token_id: int) -> None:
     description = json.loads((directory / "tokenizer.json").read_text())
     vocab = description["model"]["vocab"]
