@@ -38,9 +38,9 @@ class BuildWithFileFlags(build_ext):
     def build_extensions(self) -> None:
         compile_file = self.compiler._compile
 
-        def compile_with_flags(obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
-            flags = [*extra_postargs, *FILE_FLAGS.get(Path(src).name, [])]
-            compile_file(obj, src, ext, cc_args, flags, pp_opts)
+        def compile_with_flags(obj: str, src: str, *options: Any) -> None:
+            ext, cc_args, postargs, pp_opts = options
+            compile_file(obj, src, ext, cc_args, [*postargs, *FILE_FLAGS.get(Path(src).name, [])], pp_opts)
 
         self.compiler._compile = compile_with_flags
         super().build_extensions()

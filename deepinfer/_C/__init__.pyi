@@ -1,4 +1,5 @@
-"""The native part. Submodule `cpu`: CPU kernels. Here the scheduler core: which tokens of which sequences are computed in each step. Built from csrc/.
+"""The native part, built from csrc/: here the scheduler core, which decides what tokens of which sequences are computed
+in each step; the CPU kernels are in `cpu`.
 
 Arrays that come out are read-only and stay valid as long as they are referenced. A wrong value raises ValueError (or
 TypeError for a wrong type) that names it; a call out of order, or a bug, raises RuntimeError.
