@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.numerics import Numerics
@@ -24,6 +24,7 @@ from deepinfer.errors import EngineClosedError, RequestError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestDelta, RequestOutput
 from deepinfer.sampling_params import SamplingParams
+from deepinfer.text.chat_keywords import ChatKeywords
 from deepinfer.text.chat_messages import split_conversations
 from deepinfer.text.chat_options import ChatOptions
 from deepinfer.text.tokenizer import Tokenizer
@@ -194,36 +195,25 @@ class LLM:
         messages: Any,
         sampling_params: Params = None,
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        thinking: bool | None = None,
-        effort: str | None = None,
-        response_format: Mapping[str, Any] | None = None,
         request_ids: Sequence[str] | None = None,
         use_tqdm: UseTqdm = True,
         strict: bool = False,
-        add_generation_prompt: bool = True,
-        continue_final_message: bool = False,
+        **options: Unpack[ChatKeywords],
     ) -> list[RequestOutput]:
         """Answer conversations in the model's prompt format. Markers inside contents are never recognised.
 
         Args:
             messages: a conversation (list of OpenAI-style message dicts), or a list of conversations.
             sampling_params: one for all, or one per conversation; None: the checkpoint's defaults.
-            tools: OpenAI-style function tools that the model may call.
-            thinking: reason before answering; None: the checkpoint's ``chat_defaults``, else on.
-            effort: "minimal" to "max": how thorough the reasoning is; None: the checkpoint's, else the format's.
-            response_format: {"type": "json_object"}, or "json_schema" or "regex" with their schema: the answer keeps to
-                it (with tools it is asked for only).
             request_ids, use_tqdm, strict: as in `generate`.
-            add_generation_prompt: False ends the prompt with the last message.
-            continue_final_message: continue the last message, an assistant's, instead of answering it.
+            options: tools, thinking, effort, response_format, add_generation_prompt, continue_final_message; see
+                `text.chat_keywords.ChatKeywords`. TypeError with the nearest name for any other.
 
         Returns:
             One output per conversation, in order; its completions have reasoning, content and tool_calls beside the
             untouched text. A refused conversation has `error` set and harms no other.
         """
-        options = ChatOptions(tools, thinking, effort, response_format, add_generation_prompt, continue_final_message)
-        call = self._chat_call(messages, sampling_params, options)
+        call = self._chat_call(messages, sampling_params, ChatOptions.of(options))
         batch, num_prompts = self._batch(call.prompts, call.params, request_ids)
         if strict:
             batch.raise_first_error()
@@ -235,20 +225,14 @@ class LLM:
         messages: Any,
         sampling_params: Params = None,
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        thinking: bool | None = None,
-        effort: str | None = None,
-        response_format: Mapping[str, Any] | None = None,
         request_ids: Sequence[str] | None = None,
-        add_generation_prompt: bool = True,
-        continue_final_message: bool = False,
+        **options: Unpack[ChatKeywords],
     ) -> Iterator[RequestDelta]:
         """Like `chat`, but yields what each step adds: text and ids as `stream` does, and the parsed pieces.
 
         Leaving the iterator aborts the rest.
         """
-        options = ChatOptions(tools, thinking, effort, response_format, add_generation_prompt, continue_final_message)
-        call = self._chat_call(messages, sampling_params, options)
+        call = self._chat_call(messages, sampling_params, ChatOptions.of(options))
         batch, _ = self._batch(call.prompts, call.params, request_ids, streaming=True)
         return (call.answers.delta(delta) for delta in batch.deltas())
 

@@ -6,39 +6,18 @@
 #include <vector>
 
 #include "core/scheduler.hpp"
-#include "fake_worker.hpp"
+#include "step_runner.hpp"
 
 using namespace deepinfer;
 using deepinfer::testing::FakeWorker;
+using deepinfer::testing::run_step;
+using deepinfer::testing::small_config;
+using deepinfer::testing::Step;
 
 namespace {
 
-SchedulerConfig small_config() {
-    return {.num_blocks = 8,
-            .block_size = 4,
-            .num_state_slots = 4,
-            .max_num_seqs = 4,
-            .max_num_batched_tokens = 16,
-            .max_prefill_chunk = 16,
-            .max_model_len = 64};
-}
-
 SequenceSpec make_spec(int64_t id, int64_t prompt_len, int64_t max_tokens) {
     return {id, std::vector<int32_t>(static_cast<size_t>(prompt_len), 1), max_tokens, {}, 0};
-}
-
-struct Step {
-    StepPlan plan;
-    StepUpdate update;
-};
-
-Step run_step(Scheduler& scheduler, FakeWorker& worker) {
-    Step step{scheduler.schedule(), {}};
-    const FakeWorker::Result result = worker.execute(step.plan);
-    scheduler.check();
-    step.update = scheduler.update(step.plan.step_id, result.tokens, result.cu_tokens);
-    scheduler.check();
-    return step;
 }
 
 std::string refusal(const SchedulerConfig& config, const SequenceSpec& spec) {

@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "core/scheduler.hpp"
-#include "fake_worker.hpp"
+#include "step_runner.hpp"
 
 using namespace deepinfer;
 using deepinfer::testing::FakeWorker;
 using deepinfer::testing::kForkStride;
+using deepinfer::testing::run_step;
+using deepinfer::testing::small_config;
+using deepinfer::testing::Step;
 
 namespace {
 
@@ -19,36 +22,14 @@ using Pairs = std::vector<int32_t>;
 constexpr int64_t kFork1 = kForkStride;
 constexpr int64_t kFork2 = 2 * kForkStride;
 
-SchedulerConfig small_config() {
-    return {.num_blocks = 8,
-            .block_size = 4,
-            .num_state_slots = 4,
-            .max_num_seqs = 4,
-            .max_num_batched_tokens = 16,
-            .max_prefill_chunk = 16,
-            .max_model_len = 64};
-}
-
 SequenceSpec make_family(int64_t prompt_len, int64_t max_tokens, Ids fork_ids = {kFork1, kFork2}) {
     return {0, std::vector<int32_t>(static_cast<size_t>(prompt_len), 1), max_tokens, {}, 0, std::move(fork_ids)};
 }
 
-struct Step {
-    StepPlan plan;
-    StepUpdate update;
-};
-
 struct Engine {
     explicit Engine(const SchedulerConfig& config) : scheduler(config), worker(config) {}
 
-    Step step() {
-        Step step{scheduler.schedule(), {}};
-        const FakeWorker::Result result = worker.execute(step.plan);
-        scheduler.check();
-        step.update = scheduler.update(step.plan.step_id, result.tokens, result.cu_tokens);
-        scheduler.check();
-        return step;
-    }
+    Step step() { return run_step(scheduler, worker); }
 
     Scheduler scheduler;
     FakeWorker worker;

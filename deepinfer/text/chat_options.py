@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 
@@ -27,3 +28,14 @@ class ChatOptions:
     response_format: Mapping[str, Any] | None = None
     add_generation_prompt: bool = True
     continue_final_message: bool = False
+
+    @classmethod
+    def of(cls, keywords: Mapping[str, Any]) -> ChatOptions:
+        """Options by name. Raises TypeError with the nearest name for an unknown one."""
+        known = [item.name for item in fields(cls)]
+        for name in keywords:
+            if name not in known:
+                nearest = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
+                raise TypeError(f"unknown chat option {name!r}: {hint}")
+        return cls(**keywords)

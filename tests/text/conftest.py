@@ -7,8 +7,10 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
 from deepinfer.text.byte_decoder import token_bytes
+from deepinfer.text.chat_format import ChatFormat
 from deepinfer.text.tokenizer import Tokenizer
 
+MINI = Path(__file__).parents[2] / "deepinfer" / "data" / "mini"
 GOLDEN = Path(__file__).parents[1] / "golden" / "nano-s1"
 
 
@@ -38,3 +40,15 @@ def byte_tokenizer():
     merges = [("Ġ", "c"), ("a", "t"), ("Ġc", "at")]
     backend = byte_level_backend(merges, ["<bos>", "<eos>"], ["<t>", "</t>", "é"])
     return Tokenizer(backend, {"bos_token": "<bos>", "eos_token": {"content": "<eos>"}})
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    """The bundled model's."""
+    return Tokenizer.from_path(MINI)
+
+
+@pytest.fixture(scope="session")
+def chat_format(tokenizer):
+    """With the format's own defaults."""
+    return ChatFormat(tokenizer)

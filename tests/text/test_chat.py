@@ -1,10 +1,13 @@
 """LLM.chat and LLM.stream_chat on the bundled model."""
 
 import json
+from dataclasses import fields
 
 import pytest
 
 from deepinfer import LLM, RequestError, SamplingParams, UnsupportedFeatureError
+from deepinfer.text.chat_keywords import ChatKeywords
+from deepinfer.text.chat_options import ChatOptions
 from tests.text.chat_conversations import SYSTEM, USER
 from tests.text.test_chat_parser import answer_of_library
 
@@ -155,3 +158,15 @@ def test_response_format_and_own_grammar_contradict(llm):
     params = GREEDY.replace(structured_outputs={"schema_type": "regex", "schema": "a+"})
     (output,) = chat(llm, [USER], params, response_format={"type": "regex", "regex": "b+"})
     assert output.error.code == "invalid_sampling_params" and "response_format" in output.error.message
+
+
+def test_an_unknown_option_is_named_with_the_nearest(llm):
+    for call in (llm.chat, llm.stream_chat):
+        with pytest.raises(TypeError, match="'think': did you mean 'thinking'"):
+            call([USER], GREEDY, think=True)
+    with pytest.raises(TypeError, match="'zzz': known are tools"):
+        llm.chat([USER], zzz=1)
+
+
+def test_keywords_are_the_options():
+    assert set(ChatKeywords.__annotations__) == {item.name for item in fields(ChatOptions)}

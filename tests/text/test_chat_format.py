@@ -13,19 +13,8 @@ from deepinfer.text.chat_options import ChatOptions
 from deepinfer.text.tokenizer import Tokenizer
 from tests.text.chat_conversations import CONVERSATIONS, NOT_PLAIN, TOOLS, TWO_TURNS, USER, assistant
 
-MINI = Path(__file__).parents[2] / "deepinfer" / "data" / "mini"
 GOLDEN = json.loads(Path(__file__).with_name("chat_golden.json").read_text(encoding="utf-8"))
 BOS = 0
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.from_path(MINI)
-
-
-@pytest.fixture(scope="module")
-def chat_format(tokenizer):
-    return ChatFormat(tokenizer)
 
 
 def options(fields):

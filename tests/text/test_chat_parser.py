@@ -2,31 +2,17 @@
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 
 from deepinfer.outputs import ToolCall
-from deepinfer.text.chat_format import ChatFormat
 from deepinfer.text.chat_options import ChatOptions
 from deepinfer.text.chat_parser import ChatParser
 from deepinfer.text.detokenizer import Detokenizer
-from deepinfer.text.tokenizer import Tokenizer
 from tests.text.chat_conversations import ARGUMENTS, CONVERSATIONS, TOOLS, TWO_TURNS, USER
 
-MINI = Path(__file__).parents[2] / "deepinfer" / "data" / "mini"
 EOS = 1
 CALLS = CONVERSATIONS["two-results"][0][1]["tool_calls"]
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.from_path(MINI)
-
-
-@pytest.fixture(scope="module")
-def chat_format(tokenizer):
-    return ChatFormat(tokenizer)
 
 
 def answer_of_library(chat_format, message, **fields):

@@ -1,15 +1,11 @@
 """The compressed vocabulary of Engram."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from deepinfer.errors import CheckpointError
 from deepinfer.text.vocabulary_map import compressed_vocabulary
-from tests.text.conftest import GOLDEN, byte_level_backend
-
-MINI = Path(__file__).parents[2] / "deepinfer" / "data" / "mini"
+from tests.text.conftest import GOLDEN, MINI, byte_level_backend
 
 
 @pytest.mark.parametrize(("path", "vocab_size", "count"), [(GOLDEN, 512, 417), (MINI, 4096, 3262)])
