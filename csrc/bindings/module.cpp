@@ -12,4 +12,8 @@ PYBIND11_MODULE(_C, m) {
 
     pybind11::module_ cpu = m.def_submodule("cpu", "CPU kernels.");
     deepinfer::bind_cpu_context(cpu);
+    deepinfer::bind_cpu_weight_stack(cpu);
+    deepinfer::bind_cpu_matmul(cpu);
+    deepinfer::bind_cpu_moe(cpu);
+    deepinfer::bind_cpu_vectors(cpu);
 }

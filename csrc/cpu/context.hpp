@@ -27,12 +27,15 @@ class Context {
     float* thread_scratch(int thread, int64_t num_floats) {
         return scratch_[static_cast<size_t>(thread)].floats(num_floats);
     }
+    // Likewise, for the scratch of an op whose caller keeps none; lost at the next such call.
+    float* call_scratch(int64_t num_floats) { return call_scratch_.floats(num_floats); }
 
   private:
     Isa isa_;
     const KernelTable& kernels_;
     ThreadPool pool_;
     std::vector<Scratch> scratch_;
+    Scratch call_scratch_;
 };
 
 }  // namespace deepinfer::cpu

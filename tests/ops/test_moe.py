@@ -7,7 +7,7 @@ import torch
 
 from deepinfer.core.cache_spec import KVRounding
 from deepinfer.core.quantized_weight import QuantizedWeight
-from deepinfer.ops import reference
+from deepinfer.ops import Ops, reference
 from tests.ops.builders import dense_float64, fp4_weight, fp8_weight, normal
 from tests.ops.tolerances import assert_close
 
@@ -37,12 +37,12 @@ def _matrices(stacks: tuple[QuantizedWeight, ...], expert: int) -> list[Quantize
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 17, 90])
 @pytest.mark.parametrize("quantize", [False, True])
-def test_moe(rows: int, quantize: bool):
+def test_moe(ops: Ops, rows: int, quantize: bool):
     stacks, shared = _stacks()
     x = normal(rows, DIM) * 2
     ids = torch.stack([torch.randperm(EXPERTS)[:TOP_K] for _ in range(rows)]) if rows else torch.zeros(0, 3).long()
     weights = normal(rows, TOP_K, seed=7).abs()
-    got = reference.moe(x, ids, weights, *stacks, shared, limit=1.5, quantize=quantize, act_dtype=torch.float32)
+    got = ops.moe(x, ids, weights, *stacks, shared, limit=1.5, quantize=quantize, act_dtype=torch.float32)
     want = torch.zeros(rows, DIM, dtype=torch.float64)
     a = _round(x, quantize)
     for row in range(rows):

@@ -139,7 +139,7 @@ inline void decode_fp4_vector(const uint8_t* data, float* out, int64_t dim, bool
         F32x16::load_e2m1(data + i / 2, num_pairs, even, odd);
         const uint8_t code = scales[i / group];
         float scale = kE8m0.values[code];
-        if (has_e4m3_scales) scale = decode_e4m3(&code, 1).sum();
+        if (has_e4m3_scales) decode_e4m3(&code, 1).store(&scale, 1);
         store_pairs(even * F32x16::set(scale), odd * F32x16::set(scale), out + i, num_pairs);
     }
 }

@@ -48,7 +48,9 @@ void check_formula(const MatmulArgs& args, const std::vector<float>& out, int64_
 }  // namespace
 
 TEST_CASE("products match the formula, with the same bits for 1 to 40 rows, any threads and instruction set") {
-    const struct { int64_t k, n; } sizes[] = {{1, 1}, {34, 37}, {64, 5}, {120, 70}, {258, 3}};
+    const struct {
+        int64_t k, n;
+    } sizes[] = {{1, 1}, {34, 37}, {64, 5}, {120, 70}, {258, 3}};
     for (WeightFormat format : kFormats) {
         for (auto [k, n] : sizes) {
             k += format == WeightFormat::kFp4Row32 ? k % 2 : 0;

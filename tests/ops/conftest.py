@@ -1,0 +1,21 @@
+"""The backends that the op tests run on."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from deepinfer._C import cpu
+from deepinfer.ops import Ops, reference
+from deepinfer.ops.cpu import CpuOps
+
+
+@pytest.fixture(scope="session")
+def cpu_ops() -> CpuOps:
+    return CpuOps(cpu.Context(2))
+
+
+@pytest.fixture(params=["reference", "cpu"])
+def ops(request: pytest.FixtureRequest) -> Ops:
+    return cast(Ops, reference if request.param == "reference" else request.getfixturevalue("cpu_ops"))
