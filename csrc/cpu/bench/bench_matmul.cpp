@@ -1,11 +1,11 @@
 // Speed of products on one thread: GB/s of weight bytes for few rows, GFLOP/s for many, beside what the machine can do.
 // Usage: bench_matmul [isa]
-#include <algorithm>
+#include <immintrin.h>
+
 #include <cstdio>
-#include <ctime>
-#include <functional>
 #include <vector>
 
+#include "cpu/bench/processor_time.hpp"
 #include "cpu/context.hpp"
 #include "cpu/ops/matmul.hpp"
 #include "cpu/tests/random_weights.hpp"
@@ -14,38 +14,36 @@ using namespace deepinfer::cpu;
 
 namespace {
 
-double cpu_seconds() {
-    timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+constexpr int kChains = 12;  // more than the latency of a multiply-add in flight
+constexpr int kSteps = 1 << 16;
+
+__attribute__((target("avx512f"))) void multiply_add_avx512(float* out) {
+    __m512 sums[kChains];  // all different, or the compiler makes one of them
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
+    const __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
+    for (int step = 0; step < kSteps; ++step)
+#pragma GCC unroll 12
+        for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, y);
+    for (const __m512& sum : sums) _mm512_storeu_ps(out, _mm512_add_ps(_mm512_loadu_ps(out), sum));
 }
 
-// Processor time of one call, the least of several measurements: other jobs of the machine count little.
-double seconds(const std::function<void()>& call) {
-    const auto measure = [&](int repeats) {
-        const double begin = cpu_seconds();
-        for (int i = 0; i < repeats; ++i) call();
-        return cpu_seconds() - begin;
-    };
-    int repeats = 1;
-    while (measure(repeats) < 0.005 && repeats < 1 << 24) repeats *= 2;
-    double least = measure(repeats);
-    for (int i = 0; i < 10; ++i) least = std::min(least, measure(repeats));
-    return least / repeats;
+__attribute__((target("avx2,fma"))) void multiply_add_avx2(float* out) {
+    __m256 sums[kChains];  // all different, or the compiler makes one of them
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm256_set1_ps(static_cast<float>(i));
+    const __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
+    for (int step = 0; step < kSteps; ++step)
+#pragma GCC unroll 12
+        for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, y);
+    for (const __m256& sum : sums) _mm256_storeu_ps(out, _mm256_add_ps(_mm256_loadu_ps(out), sum));
 }
 
-// A dot product of 16 accumulators of one vector with data that lies in the first cache: bound by fused multiply-adds.
-double peak_gflops(Context& context) {
-    const RandomWeights weights(WeightFormat::kF32, 1, 4, 512, 1);
-    const std::vector<float> x = random_floats(6 * 512, 1);
-    std::vector<float> out(24);
-    const MatmulArgs args{.x = x.data(),
-                          .x_stride = 512,
-                          .weight = weights.stack.first,
-                          .out = out.data(),
-                          .out_stride = 4,
-                          .num_rows = 6};
-    return 2.0 * 6 * 4 * 512 / seconds([&] { matmul(context, args); }) * 1e-9;
+// Fused multiply-adds on registers alone; 0 where the instruction set has none.
+double peak_gflops(Isa isa) {
+    float out[16] = {};
+    const double flops = 2.0 * kChains * kSteps;
+    if (isa == Isa::kAvx512) return 16 * flops / seconds([&] { multiply_add_avx512(out); }) * 1e-9;
+    if (isa == Isa::kAvx2) return 8 * flops / seconds([&] { multiply_add_avx2(out); }) * 1e-9;
+    return 0.0;
 }
 
 double read_gigabytes(Context& context) {
@@ -87,8 +85,8 @@ void measure(Context& context, WeightFormat format, const char* name, int64_t n,
 
 int main(int argc, char** argv) {
     Context context(1, parse_isa(argc > 1 ? argv[1] : "auto"));
-    std::printf("%s\nread bandwidth %.1f GB/s, kernel on cached f32 data %.1f GFLOP/s\n",
-                isa_name(context.isa()).data(), read_gigabytes(context), peak_gflops(context));
+    std::printf("%s\nread bandwidth %.1f GB/s, peak of multiply-adds %.1f GFLOP/s\n", isa_name(context.isa()).data(),
+                read_gigabytes(context), peak_gflops(context.isa()));
     const struct {
         WeightFormat format;
         const char* name;
