@@ -53,10 +53,16 @@ class LLMEngine:
         self._step_seconds = 0.0
         self._execute_seconds = 0.0
         self._closed = False
-        self._unfinished: StepPlan | None = None  # planned, and neither booked nor given up
+        self._unfinished: StepPlan | None = None  # planned, and neither emitted nor given up
+        self._last_step_id = -1
+        self._executing = False
 
     def step(self) -> StepOutputs:
-        """Advance every scheduled sequence by one step. Without work it does nothing."""
+        """Advance every scheduled sequence by one step. Without work it does nothing.
+
+        Returns what waits for the callers; who delivers it takes it off.
+        """
+        self._recover()
         self._apply_aborts()
         self._admit_structured()
         plan = self._schedule()
@@ -65,8 +71,13 @@ class LLMEngine:
             update = self._update(plan, result)
             self._emit(plan, result, update)
         elif not self._ready.finished:
-            self._grammars.wait(_GRAMMAR_WAIT)
+            self._wait_for_grammars()
         return self._take_ready()
+
+    @property
+    def is_executing(self) -> bool:
+        """Whether the worker computes: the long part of a step, and the one that may be broken off."""
+        return self._executing
 
     def add_request(
         self, request: EngineRequest, prompt: str | None = None, *, prompt_index: int = 0, streaming: bool = False
@@ -80,6 +91,8 @@ class LLMEngine:
             else:
                 self._start(request)
         except BaseException:
+            self._scheduler.abort(request.seq_id)
+            self._grammars.withdraw(request.seq_id)
             self._outputs.drop(request)
             raise
         self._counts["requests"] += 1
@@ -93,7 +106,8 @@ class LLMEngine:
         self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
     ) -> RequestOutput:
         """Answer a request that cannot run with its own error."""
-        self._counts.update(("requests", "error"))
+        self._counts["requests"] += 1
+        self._outputs.num_ended["error"] += 1
         return self._outputs.refused(request_id, error, prompt, prompt_token_ids)
 
     def abort_request(self, request_id: str) -> None:
@@ -106,7 +120,8 @@ class LLMEngine:
             self._aborts.append(request)
 
     def flush(self) -> StepOutputs:
-        """Between steps: carry out the aborts asked for and give out what they ended."""
+        """Between steps: carry out the aborts asked for; returns what waits, as `step` does."""
+        self._recover()
         self._apply_aborts()
         return self._take_ready()
 
@@ -120,12 +135,12 @@ class LLMEngine:
 
     def stats(self) -> EngineStats:
         """Totals and present load."""
-        counters, config = self._scheduler.stats(), self._scheduler.config
+        counters, config, ended = self._scheduler.stats(), self._scheduler.config, self._outputs.num_ended
         return EngineStats(
             num_requests=self._counts["requests"],
-            num_finished=self._counts["stop"] + self._counts["length"],
-            num_failed=self._counts["error"],
-            num_aborted=self._counts["abort"],
+            num_finished=ended["stop"] + ended["length"],
+            num_failed=ended["error"],
+            num_aborted=ended["abort"],
             num_waiting=self._scheduler.num_waiting + self._grammars.num_pending,
             num_running=self._scheduler.num_running,
             num_blocks=config.num_blocks,
@@ -179,38 +194,29 @@ class LLMEngine:
             except Exception as refused:  # whatever it is, it is this request's alone
                 error = refused
             if error is not None:
-                self._collect(self._outputs.fail(request.seq_id, error))
+                self._outputs.fail(request.seq_id, error, self._ready)
 
     def _schedule(self) -> StepPlan:
         """Phase 1: the scheduler decides which tokens of which sequences are computed."""
         self._require_open()
-        self._give_up_unfinished()
         self._step_started = time.perf_counter()
-        plan = self._unfinished = self._scheduler.schedule()
+        try:
+            plan = self._unfinished = self._scheduler.schedule()
+        except RuntimeError:  # a plan was made, and lost before anybody had it: nothing of it was computed
+            self._scheduler.discard(self._last_step_id + 1)
+            plan = self._unfinished = self._scheduler.schedule()
+        self._last_step_id = plan.step_id
         self._outputs.begin_step(plan)
         return plan
-
-    def _give_up_unfinished(self) -> None:
-        """Discard a step that an exception from outside (a signal handler's) broke off between the phases."""
-        plan, self._unfinished = self._unfinished, None
-        if plan is None or not plan.num_seqs:
-            return
-        try:
-            self._scheduler.discard(plan.step_id)
-        except ValueError:  # it had been booked or given up just before
-            return
-        self._fail_interrupted(plan)
 
     def _execute(self, plan: StepPlan) -> StepResult:
         """Phase 2: the worker computes them."""
         started = time.perf_counter()
+        self._executing = True
         try:
             return self._worker.execute(plan)
-        except BaseException:
-            self._scheduler.discard(plan.step_id)
-            self._fail_interrupted(plan)
-            raise
         finally:
+            self._executing = False
             self._execute_seconds += time.perf_counter() - started
 
     def _update(self, plan: StepPlan, result: StepResult) -> StepUpdate:
@@ -220,35 +226,67 @@ class LLMEngine:
         tokens = [token.token_id for samples in result.samples for token in samples]
         cu_tokens = np.zeros(plan.num_seqs + 1, dtype=np.int32)
         np.cumsum([len(samples) for samples in result.samples], out=cu_tokens[1:])
-        try:
-            update = self._scheduler.update(
-                plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
-            )
-        except ValueError:
-            self._scheduler.discard(plan.step_id)
-            raise
-        self._unfinished = None
-        return update
+        return self._scheduler.update(
+            plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
+        )
 
     def _emit(self, plan: StepPlan, result: StepResult, update: StepUpdate) -> None:
         """Phase 4: tokens become texts and outputs; ended sequences are forgotten.
 
-        The scheduler has booked the tokens, so they cannot come again. A fault of one request's text ends that request
-        (`OutputProcessor.process`); if this phase itself is broken off, by a second Ctrl-C, every sequence of the step
-        ends with an error of its own instead of going on with a gap.
+        A fault of one request's text ends that request (`OutputProcessor.process`).
         """
-        outputs = StepOutputs()
-        try:
-            self._outputs.process(plan, result, update, outputs)
-        except BaseException:
-            self._fail_all(update.seq_ids.tolist(), "the step that made this output was interrupted")
-            raise
-        finally:
-            self._collect(outputs)
-        self._worker.probe.end_step(outputs.num_fed)
+        self._outputs.process(plan, result, update, self._ready)
+        self._unfinished = None
+        self._worker.probe.end_step(self._ready.num_fed)
+        self._ready.num_fed = {}
         self._step_seconds += time.perf_counter() - self._step_started
         if self._log_interval > 0 and (plan.step_id + 1) % self._log_interval == 0:
             logger.info("step %d: %s", plan.step_id, self.stats())
+
+    def _recover(self) -> None:
+        """Give up a step that an exception broke off: the worker's, or a signal handler's at any line.
+
+        What the scheduler has not booked can be computed again. Sequences whose tokens are booked, but perhaps not
+        all emitted, end with an error instead of going on with a gap.
+        """
+        plan = self._unfinished
+        if plan is not None and plan.num_seqs:
+            lost, reason = self._lost_sequences(plan)
+            for seq_id in lost:
+                self._scheduler.abort(seq_id)
+            self._outputs.give_up(lost, RequestError(reason, code="step_interrupted"), self._ready)
+        self._unfinished = None
+
+    def _lost_sequences(self, plan: StepPlan) -> tuple[set[int], str]:
+        """Sequences that cannot go on behind a broken step, and why.
+
+        A later chunk of a prefill cannot be computed again, as its rings may be overwritten already; what the scheduler
+        does not know any more had an error of its own that was not told.
+        """
+        members = {*plan.seq_ids.tolist(), *plan.fork_seq_ids.tolist()}
+        try:
+            self._scheduler.discard(plan.step_id)
+        except ValueError:  # it was booked
+            return members, "the step that made this output was interrupted"
+        chunks = set(plan.seq_ids[plan.context_lens > 0].tolist()) if plan.kind == "prefill" else set()
+        gone = {seq_id for seq_id in members if not self._is_scheduled(seq_id)}
+        return chunks | gone, "the step that computed this prompt was interrupted"
+
+    def _is_scheduled(self, seq_id: int) -> bool:
+        try:
+            self._scheduler.token_ids(seq_id)
+        except ValueError:
+            return False
+        return True
+
+    def _wait_for_grammars(self) -> None:
+        """Nothing can be computed: sleep while grammars are compiled. Without any, requests that are unfinished all the
+        same were lost on their way by an exception from outside: they end with an error, so that nobody waits for ever.
+        """
+        if not self._grammars.num_pending and not self._scheduler.has_unfinished():
+            error = RequestError("this request was interrupted before it began", code="step_interrupted")
+            self._outputs.give_up(self._outputs.running_seq_ids(), error, self._ready)
+        self._grammars.wait(_GRAMMAR_WAIT)
 
     def _apply_aborts(self) -> None:
         while self._aborts:
@@ -256,32 +294,14 @@ class LLMEngine:
             for seq_id in self._outputs.seq_ids_of(request):
                 self._scheduler.abort(seq_id)
                 self._grammars.withdraw(seq_id)
-            self._collect(self._outputs.abort(request))
+            self._outputs.abort(request, self._ready)
             self._aborts.popleft()
 
-    def _fail_interrupted(self, plan: StepPlan) -> None:
-        """After a step that broke off: a later chunk of a prefill cannot be computed again, as its rings may be
-        overwritten already. Such sequences end with an error; all others of the plan can repeat the step.
-        """
-        if plan.kind != "prefill":
-            return
-        seq_ids = plan.seq_ids[plan.context_lens > 0].tolist()
-        self._fail_all(seq_ids, "the step that computed this prompt was interrupted")
-
-    def _fail_all(self, seq_ids: list[int], reason: str) -> None:
-        for seq_id in seq_ids:
-            self._scheduler.abort(seq_id)
-            self._collect(self._outputs.fail(seq_id, RequestError(reason, code="step_interrupted")))
-
-    def _collect(self, outputs: StepOutputs) -> None:
-        self._ready.extend(outputs)
-        if outputs.ended_seq_ids:
-            self._worker.release(outputs.ended_seq_ids)
-            self._counts.update(_ending(output) for output in outputs.finished)
-
     def _take_ready(self) -> StepOutputs:
-        ready, self._ready = self._ready, StepOutputs()
-        return ready
+        """What waits for the callers; the worker forgets what has ended."""
+        self._worker.release(self._ready.ended_seq_ids)
+        self._ready.ended_seq_ids.clear()
+        return self._ready
 
     def _require_open(self) -> None:
         if self._closed:
@@ -297,9 +317,3 @@ def _sequence_spec(request: EngineRequest) -> SequenceSpec:
         min_tokens=request.params.min_tokens,
         fork_seq_ids=[fork.seq_id for fork in request.forks],
     )
-
-
-def _ending(output: RequestOutput) -> str:
-    """What a request counts as: an error or an abort of any choice decides."""
-    reasons = [completion.finish_reason for completion in output.outputs]
-    return next((reason for reason in ("error", "abort") if reason in reasons), reasons[0] or "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
@@ -17,6 +19,7 @@ from deepinfer.engine.request_state import RequestState
 from deepinfer.engine.run_modes import RunModes
 from deepinfer.engine.sequence_finisher import SequenceFinisher
 from deepinfer.engine.step_outputs import StepOutputs
+from deepinfer.errors import RequestError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestDelta, RequestFailure, RequestOutput
 from deepinfer.outputs.completion_output import CACHE_CAPACITY, FinishReason
@@ -41,6 +44,7 @@ class OutputProcessor:
         self._requests: dict[str, RequestState] = {}
         self._sequences: dict[int, tuple[RequestState, ChoiceState]] = {}  # the running choices
         self._has_warned = False
+        self.num_ended: Counter[str] = Counter()  # requests by how they ended
 
     @property
     def num_unfinished(self) -> int:
@@ -112,6 +116,7 @@ class OutputProcessor:
         for place, seq_id in enumerate(update.seq_ids.tolist()):
             found = self._sequences.get(seq_id)
             if found is None:
+                self._finisher.finish(seq_id, 0)  # nobody waits for it
                 continue
             state, choice = found
             new_tokens = tokens[bounds[place] : bounds[place + 1]]
@@ -125,20 +130,43 @@ class OutputProcessor:
             except Exception as error:
                 self._drop_broken(state, error, outputs)
 
-    def abort(self, request: EngineRequest) -> StepOutputs:
-        """End what is left of a request with what it has; empty for one that has ended."""
-        outputs = StepOutputs()
+    def abort(self, request: EngineRequest, outputs: StepOutputs) -> None:
+        """End what is left of a request with what it has; nothing for one that has ended. May be repeated when it was
+        broken off.
+        """
         state = self._state_of(request)
-        for choice in [] if state is None else state.running_choices():
-            assert state is not None
+        if state is None:
+            return
+        for choice in state.running_choices():
             self._end(state, choice, "abort", outputs)
-        return outputs
+        if self._is_torn(state):
+            self._drop_broken(state, RequestError("the abort was interrupted", code="step_interrupted"), outputs)
 
-    def fail(self, seq_id: int, error: Exception) -> StepOutputs:
-        """End a sequence with its own error, and those that begin with it; empty for an unknown one."""
-        outputs = StepOutputs()
+    def fail(self, seq_id: int, error: Exception, outputs: StepOutputs) -> None:
+        """End a sequence with its own error, and those that begin with it; nothing for an unknown one."""
         self._fail(seq_id, error, outputs)
-        return outputs
+
+    def running_seq_ids(self) -> list[int]:
+        """Every sequence that has not ended."""
+        return list(self._sequences)
+
+    def give_up(self, seq_ids: Collection[int], error: Exception, outputs: StepOutputs) -> None:
+        """End sequences whose step broke off at any line of this class: what is whole keeps its tokens and gets the
+        error, of a request that is torn only the error is left.
+        """
+        for state in list(self._requests.values()):
+            mine = [choice for choice in state.choices if choice.request.seq_id in seq_ids]
+            for choice in mine:
+                self._fail(choice.request.seq_id, error, outputs)
+            if mine and self._is_torn(state):
+                self._drop_broken(state, error, outputs)
+
+    def _is_torn(self, state: RequestState) -> bool:
+        """Whether a choice is half ended, or all are ended but not the request."""
+        if state.request.request_id not in self._requests:
+            return False
+        running = [choice for choice in state.choices if choice.request.seq_id in self._sequences]
+        return not running or any(choice.finish_reason is not None for choice in running)
 
     def refused(
         self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
@@ -167,7 +195,7 @@ class OutputProcessor:
     def _drop_broken(self, state: RequestState, error: Exception, outputs: StepOutputs) -> None:
         """End a request whose output cannot be made any more: no text, no tokens, only the error."""
         request = state.request
-        if self._requests.pop(request.request_id, None) is None:
+        if request.request_id not in self._requests:
             return
         logger.error("the output of request %r cannot be made", request.request_id, exc_info=error)
         for choice in state.choices:
@@ -175,13 +203,15 @@ class OutputProcessor:
                 self._finisher.finish(choice.request.seq_id, 0)
             outputs.ended_seq_ids.append(choice.request.seq_id)
         failed = self._builder.refused(request.request_id, error, state.prompt, request.prompt_token_ids.tolist())
-        outputs.finished.append(failed)
         if state.streaming:
             outputs.deltas.append(
                 RequestDelta(
                     request.request_id, state.prompt_index, 0, "", [], finish_reason="error", error=failed.error
                 )
             )
+        self.num_ended["error"] += 1
+        outputs.finished.append(failed)
+        self._requests.pop(request.request_id)
 
     def _take_scores(self, plan: StepPlan, result: StepResult, outputs: StepOutputs) -> None:
         for seq_id, scores in zip(plan.seq_ids.tolist(), result.prompt_logprobs, strict=True):
@@ -251,18 +281,18 @@ class OutputProcessor:
         choice.finish_text()
         if choice.match is not None and reason in ("stop", "length"):  # the end itself may have completed it
             choice.finish_reason, choice.stop_reason = "stop", choice.match.stop
-        del self._sequences[choice.request.seq_id]
         outputs.ended_seq_ids.append(choice.request.seq_id)
         if state.streaming:
             outputs.deltas.append(self._builder.delta(state, choice))
-        state.num_running -= 1
-        if state.num_running > 0:
+        del self._sequences[choice.request.seq_id]
+        if any(other.request.seq_id in self._sequences for other in state.choices):
             return
         output = self._builder.output(state)
-        del self._requests[output.request_id]
         if state.scores is not None:
             outputs.scores[output.request_id] = state.scores
+        self.num_ended[_ending(output)] += 1
         outputs.finished.append(output)
+        del self._requests[output.request_id]
 
 
 def _samples_by_sequence(plan: StepPlan, result: StepResult) -> dict[int, list[SampledToken]]:
@@ -275,3 +305,9 @@ def _samples_by_sequence(plan: StepPlan, result: StepResult) -> dict[int, list[S
             forks = fork_ids[bounds[place] : bounds[place + 1]]
             samples.update({seq_id: [token] for seq_id, token in zip(forks, tokens[1:], strict=False)})
     return samples
+
+
+def _ending(output: RequestOutput) -> str:
+    """What a request counts as: an error or an abort of any choice decides."""
+    reasons = [completion.finish_reason for completion in output.outputs]
+    return next((reason for reason in ("error", "abort") if reason in reasons), reasons[0] or "")

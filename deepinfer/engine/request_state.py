@@ -20,7 +20,6 @@ class RequestState:
         streaming: whether every step makes a delta.
         arrival_time: seconds of the monotonic clock.
         choices: every completion, by index.
-        num_running: choices that have not ended.
         scores: prompt log-probabilities, when wanted.
     """
 
@@ -30,7 +29,6 @@ class RequestState:
     streaming: bool
     arrival_time: float
     choices: tuple[ChoiceState, ...]
-    num_running: int
     scores: PromptScores | None = None
     first_scheduled_time: float | None = None
     first_token_time: float | None = None
@@ -42,7 +40,7 @@ class RequestState:
     ) -> RequestState:
         """State of a new request; call `ChoiceState.follow_text` when its text is needed while it runs."""
         choices = tuple(ChoiceState(choice) for choice in request.choices)
-        state = cls(request, prompt, prompt_index, streaming, arrival_time, choices, len(choices))
+        state = cls(request, prompt, prompt_index, streaming, arrival_time, choices)
         if request.score_start is not None:
             state.scores = PromptScores(request.score_start, len(request.prompt_token_ids))
         return state

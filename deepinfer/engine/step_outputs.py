@@ -1,7 +1,8 @@
-"""What one engine step gives to its callers: values only."""
+"""What the engine's steps give to its callers: values only."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from deepinfer.engine.prompt_scores import PromptScores
@@ -10,25 +11,19 @@ from deepinfer.outputs import RequestDelta, RequestOutput
 
 @dataclass(slots=True)
 class StepOutputs:
-    """Filled by the output processor.
+    """Filled by the output processor. What is handed out is taken off one by one, so that nothing is lost or given
+    twice when an exception from outside breaks in.
 
     Attributes:
-        deltas: what streaming requests got, in the order of the step.
+        deltas: what streaming requests got, in the order of the steps.
         finished: requests that ended.
-        scores: of ended scoring requests, by request id.
+        scores: of ended scoring requests, by request id; stands here before the request's output does.
         ended_seq_ids: sequences that the worker may forget.
         num_fed: tokens of the text that have been fed, by sequence number, for those that got new ones.
     """
 
-    deltas: list[RequestDelta] = field(default_factory=list)
-    finished: list[RequestOutput] = field(default_factory=list)
+    deltas: deque[RequestDelta] = field(default_factory=deque)
+    finished: deque[RequestOutput] = field(default_factory=deque)
     scores: dict[str, PromptScores] = field(default_factory=dict)
     ended_seq_ids: list[int] = field(default_factory=list)
     num_fed: dict[int, int] = field(default_factory=dict)
-
-    def extend(self, other: StepOutputs) -> None:
-        """Append what `other` holds."""
-        self.deltas += other.deltas
-        self.finished += other.finished
-        self.scores |= other.scores
-        self.ended_seq_ids += other.ended_seq_ids

@@ -31,8 +31,12 @@ class SyncLoop:
         with self._lock, DeferredInterrupt():
             if request.request_id in self._mailboxes:
                 raise RequestError(f"request id {request.request_id!r} is in use", code="duplicate_request_id")
-            self._engine.add_request(request, prompt, prompt_index=prompt_index, streaming=mailbox.streaming)
             self._mailboxes[request.request_id] = mailbox
+            try:
+                self._engine.add_request(request, prompt, prompt_index=prompt_index, streaming=mailbox.streaming)
+            except BaseException:
+                self._mailboxes.pop(request.request_id, None)
+                raise
 
     def refuse(
         self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
@@ -54,7 +58,7 @@ class SyncLoop:
 
         Raises DeepInferError when nothing can come any more, so that no caller waits for ever.
         """
-        with self._lock, DeferredInterrupt():
+        with self._lock, DeferredInterrupt(lambda: self._engine.is_executing):
             if mailbox.has_mail:
                 return
             self._stepping = True
@@ -97,12 +101,17 @@ class SyncLoop:
         return self._engine.has_unfinished_requests() and mailbox in self._mailboxes.values()
 
     def _deliver(self, outputs: StepOutputs) -> None:
-        for delta in outputs.deltas:
-            mailbox = self._mailboxes.get(delta.request_id)
-            if mailbox is not None:
-                mailbox.deltas.append(delta)
-        for output in outputs.finished:
-            mailbox = self._mailboxes.pop(output.request_id, None)
-            if mailbox is not None:
-                mailbox.finished.append(output)
-                mailbox.scores[output.request_id] = outputs.scores.get(output.request_id)
+        """Move outputs to the calls they belong to; what belongs to nobody any more is dropped.
+
+        One by one, so that an exception from outside leaves the rest where it is for the next delivery.
+        """
+        nobody = Mailbox(streaming=True)
+        while outputs.deltas:
+            mailbox = self._mailboxes.get(outputs.deltas[0].request_id, nobody)
+            mailbox.deltas.append(outputs.deltas.popleft())
+        while outputs.finished:
+            request_id = outputs.finished[0].request_id
+            mailbox = self._mailboxes.get(request_id, nobody)
+            mailbox.scores[request_id] = outputs.scores.pop(request_id, None) or mailbox.scores.get(request_id)
+            mailbox.finished.append(outputs.finished.popleft())
+            self._mailboxes.pop(request_id, None)
