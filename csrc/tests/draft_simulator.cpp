@@ -1,7 +1,6 @@
 #include "draft_simulator.hpp"
 
 #include <algorithm>
-#include <ctime>
 
 namespace deepinfer::testing {
 
@@ -34,15 +33,12 @@ DraftSimulator::DraftSimulator(const Workload& workload, DraftMode mode)
 }
 
 void DraftSimulator::run(int64_t num_steps) {
-    tokens_ = ms_ = scheduler_us_ = 0.0;
-    num_steps_ = num_steps;
+    tokens_ = ms_ = 0.0;
     for (int64_t i = 0; i < num_steps; ++i) step();
 }
 
 void DraftSimulator::step() {
-    const std::clock_t started = std::clock();
     const StepPlan plan = scheduler_.schedule();
-    const std::clock_t planned = std::clock();
     if (plan.kind == StepKind::kDecode) {
         ms_ += workload_.step_curve.ms(plan.num_tokens());
         if (plan.make_drafts) ms_ += workload_.draft_curve.ms(plan.num_seqs());
@@ -55,10 +51,7 @@ void DraftSimulator::step() {
         sample(plan, i);
         if (plan.make_drafts) draft(plan.seq_ids[static_cast<size_t>(i)]);
     }
-    const std::clock_t sampled = std::clock();
     scheduler_.update(plan.step_id, tokens_given_, cu_tokens_, {draft_ids_, new_confidences_});
-    const std::clock_t spent = (planned - started) + (std::clock() - sampled);
-    scheduler_us_ += 1e6 * static_cast<double>(spent) / CLOCKS_PER_SEC;
 }
 
 void DraftSimulator::sample(const StepPlan& plan, int64_t index) {

@@ -31,8 +31,6 @@ class DraftSimulator {
     void set_confidence(double mean) { workload_.confidence = mean; }
     // Tokens expected per modelled millisecond in the decode steps of the latest run.
     double tokens_per_ms() const { return tokens_ / ms_; }
-    // Processor time of schedule and update.
-    double scheduler_us_per_step() const { return scheduler_us_ / static_cast<double>(num_steps_); }
     const Scheduler& scheduler() const { return scheduler_; }
 
   private:
@@ -50,8 +48,6 @@ class DraftSimulator {
     std::vector<float> new_confidences_;
     double tokens_ = 0.0;
     double ms_ = 0.0;
-    double scheduler_us_ = 0.0;
-    int64_t num_steps_ = 0;
 };
 
 }  // namespace deepinfer::testing
