@@ -75,7 +75,8 @@ class EnvReport:
 
     Attributes:
         fields: engine option -> default.
-        settings: ``log_level``, ``logging_interval_step``, ``hf_model_dir`` as far as set.
+        settings: ``log_level``, ``logging_interval_step``, ``hf_model_dir``, ``cost_cache_dir``,
+            ``cost_cache_seconds`` as far as set.
         warnings: one line per ignored or unknown variable.
         findings: every variable with our prefix that is set.
     """
@@ -177,7 +178,6 @@ def parse_choice(*choices: str) -> Callable[[str], str]:
 
 _count, _positive, _any_integer = parse_integer(0), parse_integer(1), parse_integer(None)
 _NO_GRAPHS = "this version runs every step eagerly"
-_NO_CURVE = "this version does not measure what a step costs; the tokens are the same"
 _ONE_PROCESS = "this version runs in one process"
 _NO_IMAGES = "image input is not built yet"
 _NO_PROFILER = "the profiler is not built yet"
@@ -208,6 +208,8 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("CPP_LOG_LEVEL", parse_choice("off", "error", "warn", "info"), EnvUse.SETTING, "log_level"),
     _row("LOGGING_INTERVAL_STEP", _any_integer, EnvUse.SETTING, "logging_interval_step"),
     _row("HF_MODEL_DIR", parse_text, EnvUse.SETTING, "hf_model_dir"),
+    _row("DECODE_PERF_CACHE_DIR", parse_text, EnvUse.SETTING, "cost_cache_dir"),
+    _row("DECODE_PERF_CACHE_TTL_SEC", parse_number, EnvUse.SETTING, "cost_cache_seconds"),
     _row("ACCELERATOR", parse_choice("nvidia"), EnvUse.IGNORED, "choose with LLM(device=..., backend=...)"),
     _row(
         "COMPUTE_SUM_SMALLER_PROBS",
@@ -244,8 +246,6 @@ VARIABLES: tuple[EnvVariable, ...] = (
     *_ignored(parse_bool, _NO_PREFIX_CACHE, "PREFILL_STORE_EXTRA_STATE"),
     *_ignored(_count, _NO_PREFIX_CACHE, "PREFILL_STORE_EXTRA_SIZE"),
     *_ignored(parse_bool, _NO_GRAPHS, "DFLASH_ENFORCE_EAGER"),
-    *_ignored(parse_text, _NO_CURVE, "DECODE_PERF_CACHE_DIR"),
-    *_ignored(parse_number, _NO_CURVE, "DECODE_PERF_CACHE_TTL_SEC"),
     *_ignored(_positive, _NO_GRAPHS, "CUDAGRAPH_BATCH_SIZE_INTERVAL", "DFLASH_CUDAGRAPH_BATCH_SIZE_INTERVAL"),
     *_ignored(
         _positive, "one replica decides every step anew", "PREFILL_ATTEMPT_INTERVAL", "PREFILL_ANY_ATTEMPT_INTERVAL"

@@ -56,6 +56,13 @@ void bind_scheduler(py::module_& m) {
                 self.set_cost_curves(CostCurve(cost_points(step_points)), CostCurve(cost_points(draft_points)));
             },
             py::arg("step_points"), py::arg("draft_points"))
+        .def(
+            "observe_step_ms",
+            [](S& self, int64_t step_id, double forward, double sample, double draft) {
+                self.observe_step_ms(step_id, {forward, sample, draft});
+            },
+            py::arg("step_id"), py::arg("forward"), py::arg("sample"), py::arg("draft"))
+        .def("draft_calibration", &S::draft_calibration)
         .def("discard", &S::discard, py::arg("step_id"), Unlocked())
         .def("has_unfinished", &S::has_unfinished)
         .def_property_readonly("num_waiting", &S::num_waiting)

@@ -10,6 +10,7 @@ void bind_sequence_spec(pybind11::module_& m);
 void bind_scheduler_stats(pybind11::module_& m);
 void bind_step_plan(pybind11::module_& m);
 void bind_step_update(pybind11::module_& m);
+void bind_draft_calibration(pybind11::module_& m);
 void bind_scheduler(pybind11::module_& m);
 
 // Into the submodule deepinfer._C.cpu.

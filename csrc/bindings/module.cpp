@@ -8,6 +8,7 @@ PYBIND11_MODULE(_C, m) {
     deepinfer::bind_scheduler_stats(m);
     deepinfer::bind_step_plan(m);
     deepinfer::bind_step_update(m);
+    deepinfer::bind_draft_calibration(m);
     deepinfer::bind_scheduler(m);
 
     pybind11::module_ cpu = m.def_submodule("cpu", "CPU kernels.");

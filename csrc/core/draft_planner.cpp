@@ -24,6 +24,7 @@ DraftPlanner::DraftPlanner(const SchedulerConfig& config) : config_(config), est
 void DraftPlanner::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
     step_curve_ = std::move(step_curve);
     draft_curve_ = std::move(draft_curve);
+    times_ = {};
 }
 
 DraftPlanner::Decision DraftPlanner::plan_decode(std::span<Sequence* const> seqs, std::span<const int64_t> caps,
@@ -40,7 +41,7 @@ DraftPlanner::Decision DraftPlanner::plan_decode(std::span<Sequence* const> seqs
     if (action.verifies && action.is_probe) {
         num_rows = probe_rows(num_seqs, most_rows);
     } else if (action.verifies) {
-        if (cut_rates(caps)) choice = choose_total_rows(rates_, step_curve_, costs_with_drafts(num_seqs), most_rows);
+        if (cut_rates(caps)) choice = choose_total_rows(rates_, step_curve_, costs(num_seqs, true), most_rows);
         num_rows = choice.num_rows;
     }
     return {action.makes, action.is_probe, split(seqs, caps, num_rows)};
@@ -59,32 +60,44 @@ void DraftPlanner::observe(const SequenceDrafts& drafts, int64_t num_verified, i
     estimate_.observe(drafts.rates(), num_verified, num_accepted, policy_.is_on() ? kWindow : kProbeWindow);
 }
 
-// The place of the live corrections: milliseconds per row of longer contexts, milliseconds of sampling.
-StepCosts DraftPlanner::costs_with_drafts(int64_t num_seqs) const {
-    return {.ms_per_row = 0.0, .fixed_ms = draft_curve_.ms(num_seqs)};
+// The draft pass as it was lately with so many sequences; else what the curve says; else as it was with others.
+StepCosts DraftPlanner::costs(int64_t num_seqs, bool with_drafts) const {
+    const StepCosts plain{.ms_per_row = times_.ms_per_row(),
+                          .fixed_ms = times_.sample_ms(num_seqs, with_drafts).value_or(0.0)};
+    if (!with_drafts) return plain;
+    std::optional<double> draft_ms = times_.draft_ms(num_seqs, false);
+    if (!draft_ms && draft_curve_.empty()) draft_ms = times_.draft_ms(num_seqs, true);
+    return {plain.ms_per_row, plain.fixed_ms + draft_ms.value_or(draft_curve_.ms(num_seqs))};
+}
+
+double DraftPlanner::step_ms(int64_t num_rows, const StepCosts& costs) const {
+    const CostPoint* point = step_curve_.at(num_rows);
+    const int64_t size = point == nullptr ? num_rows : point->size;
+    return step_curve_.ms(num_rows) + costs.ms_per_row * static_cast<double>(size) + costs.fixed_ms;
 }
 
 DraftValues DraftPlanner::values(std::span<const CumulativeRates> rates, int64_t max_rows, BudgetChoice& choice) const {
     const auto num_seqs = static_cast<int64_t>(rates.size());
-    const StepCosts costs = costs_with_drafts(num_seqs);
-    choice = choose_total_rows(rates, step_curve_, costs, max_rows);
+    const StepCosts drafting = costs(num_seqs, true);
+    choice = choose_total_rows(rates, step_curve_, drafting, max_rows);
     DraftValues values{.with_drafts = choice.tokens_per_ms,
-                       .without_drafts = static_cast<double>(num_seqs) / step_curve_.ms(num_seqs)};
+                       .without_drafts = static_cast<double>(num_seqs) / step_ms(num_seqs, costs(num_seqs, false))};
     const int64_t most_rows = std::min(max_rows, num_seqs * (1 + config_.num_drafts));
     for (const CostPoint& point : step_curve_.points()) {
         const int64_t num_rows = std::min(point.size, most_rows);
         if (num_rows < num_seqs) continue;
-        values.at_best = std::max(values.at_best, static_cast<double>(num_rows) / (point.ms + costs.fixed_ms));
+        values.at_best = std::max(values.at_best, static_cast<double>(num_rows) / step_ms(point.size, drafting));
         if (num_rows == most_rows) break;
     }
     return values;
 }
 
 int64_t DraftPlanner::probe_rows(int64_t num_seqs, int64_t max_rows) const {
-    const double most_ms = kProbeCost * step_curve_.ms(num_seqs);
+    const StepCosts plain = costs(num_seqs, false);
+    const double most_ms = kProbeCost * step_ms(num_seqs, plain);
     int64_t num_rows = num_seqs + 1;
     for (const CostPoint& point : step_curve_.points()) {
-        if (point.ms <= most_ms) num_rows = std::max(num_rows, point.size);
+        if (step_ms(point.size, plain) <= most_ms) num_rows = std::max(num_rows, point.size);
     }
     return std::min(num_rows, max_rows);
 }

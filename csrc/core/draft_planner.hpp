@@ -10,6 +10,7 @@
 #include "core/draft_policy.hpp"
 #include "core/scheduler_config.hpp"
 #include "core/sequence.hpp"
+#include "core/step_times.hpp"
 #include "core/verify_budget.hpp"
 
 namespace deepinfer {
@@ -28,7 +29,7 @@ class DraftPlanner {
     explicit DraftPlanner(const SchedulerConfig& config);
 
     // step_curve: ms against rows of a target step; draft_curve: ms against sequences of a draft pass. Empty: not
-    // known.
+    // known. What was learnt from times observed is forgotten.
     void set_cost_curves(CostCurve step_curve, CostCurve draft_curve);
 
     // Plans a decode step. caps: drafts of each sequence that could be verified, limits and memory considered, but no
@@ -38,10 +39,14 @@ class DraftPlanner {
     bool drafts_after_prefill(int64_t num_seqs) const;
     // Learns from drafts whose step is over: num_verified of them were verified, num_accepted of those accepted.
     void observe(const SequenceDrafts& drafts, int64_t num_verified, int64_t num_accepted);
+    // Corrects the curves by what a decode step really took. Without it they are taken at their word.
+    void observe(const DecodeStep& step) { times_.observe(step, step_curve_); }
+    const StepTimes& times() const { return times_; }
 
   private:
     bool is_scheduled() const { return config_.varlen && !step_curve_.empty(); }
-    StepCosts costs_with_drafts(int64_t num_seqs) const;
+    StepCosts costs(int64_t num_seqs, bool with_drafts) const;
+    double step_ms(int64_t num_rows, const StepCosts& costs) const;
     DraftValues values(std::span<const CumulativeRates> rates, int64_t max_rows, BudgetChoice& choice) const;
     int64_t probe_rows(int64_t num_seqs, int64_t max_rows) const;
     void estimate_rates(std::span<Sequence* const> seqs);
@@ -53,6 +58,7 @@ class DraftPlanner {
     CostCurve draft_curve_;
     DraftPolicy policy_;
     AcceptanceEstimate estimate_;
+    StepTimes times_;
     std::vector<CumulativeRates> rates_;  // scratch, one for each sequence
 };
 

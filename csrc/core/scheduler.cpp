@@ -44,7 +44,8 @@ Scheduler::Scheduler(const SchedulerConfig& config)
     : config_(validated(config)),
       kv_(static_cast<int32_t>(config.num_blocks), static_cast<int32_t>(config.block_size),
           static_cast<int32_t>(config.num_state_slots)),
-      draft_planner_(config) {
+      draft_planner_(config),
+      calibration_(config.num_drafts) {
     stats_.verified_at.resize(static_cast<size_t>(config.num_drafts));
     stats_.accepted_at.resize(static_cast<size_t>(config.num_drafts));
 }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/draft_calibration.hpp"
 #include "core/draft_planner.hpp"
 #include "core/kv_manager.hpp"
 #include "core/new_drafts.hpp"
@@ -71,6 +72,9 @@ class Scheduler {
 
     // What steps cost, for `varlen` (draft_planner.hpp). Injected or measured elsewhere; may change at any time.
     void set_cost_curves(CostCurve step_curve, CostCurve draft_curve);
+    // What the step in flight really took, to be said before its update; corrects the curves (step_times.hpp). Throws
+    // std::invalid_argument for another step and for times that are not finite or below 0.
+    void observe_step_ms(int64_t step_id, const StepMs& ms);
 
     bool has_unfinished() const;
     int64_t num_waiting() const;
@@ -80,6 +84,7 @@ class Scheduler {
     int64_t capacity_tokens() const { return config_.capacity_tokens(); }
     const SchedulerConfig& config() const { return config_; }
     SchedulerStats stats() const;
+    DraftCalibration draft_calibration() const;
     // Prompt and generated tokens of an unfinished sequence; of a fork to come its prompt.
     std::vector<int32_t> token_ids(int64_t seq_id) const;
 
@@ -105,6 +110,8 @@ class Scheduler {
     struct StepInFlight {
         int64_t step_id;
         std::vector<PlannedRow> rows;
+        StepKind kind = StepKind::kEmpty;
+        bool makes_drafts = false;
     };
 
     // scheduler.cpp
@@ -174,6 +181,7 @@ class Scheduler {
     int64_t next_admission_ = 0;
     int64_t next_turn_ = 0;
     SchedulerStats stats_;
+    DraftCalibration calibration_;
 };
 
 }  // namespace deepinfer

@@ -1,5 +1,6 @@
 // The parts of Scheduler that deal in drafts.
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -11,6 +12,28 @@ namespace deepinfer {
 void Scheduler::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
     const std::lock_guard lock(mutex_);
     draft_planner_.set_cost_curves(std::move(step_curve), std::move(draft_curve));
+}
+
+void Scheduler::observe_step_ms(int64_t step_id, const StepMs& ms) {
+    const std::lock_guard lock(mutex_);
+    require_in_flight(step_id);
+    for (const double part : {ms.forward, ms.sample, ms.draft}) {
+        if (std::isfinite(part) && part >= 0.0) continue;
+        throw std::invalid_argument(message("step ", step_id, ": ", part, " ms; expected a finite time >= 0"));
+    }
+    if (in_flight_->kind != StepKind::kDecode) return;
+    DecodeStep step{.drafts = in_flight_->makes_drafts, .ms = ms};
+    for (const PlannedRow& row : in_flight_->rows) {
+        step.num_rows += row.num_rows + row.num_drafts;
+        step.verifies = step.verifies || row.num_drafts > 0;
+        ++step.num_seqs;
+    }
+    draft_planner_.observe(step);
+}
+
+DraftCalibration Scheduler::draft_calibration() const {
+    const std::lock_guard lock(mutex_);
+    return calibration_;
 }
 
 // Begins the step of the chosen sequences, which have blocks for their tokens already.
@@ -101,6 +124,7 @@ void Scheduler::commit_decode(Sequence& seq, const PlannedRow& row, std::span<co
                               StepUpdate& update) {
     const int64_t num_accepted = static_cast<int64_t>(tokens.size()) - 1;
     draft_planner_.observe(seq.drafts(), row.num_drafts, num_accepted);
+    calibration_.observe(seq.drafts().confidences(), seq.drafts().ids(), row.num_drafts, tokens);
     const int64_t num_taken = report(seq, tokens, update);
     if (row.num_drafts == 0) return;
     kv_.shrink(seq.cache(), seq.num_computed());

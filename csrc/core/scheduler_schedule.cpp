@@ -16,7 +16,7 @@ StepPlan Scheduler::schedule() {
     plan.step_id = next_step_id_++;
     plan.kind = decide_step_kind(vote());
     plan.num_lookback = static_cast<int32_t>(config_.num_lookback);
-    in_flight_ = StepInFlight{plan.step_id, {}};
+    in_flight_ = StepInFlight{plan.step_id, {}, plan.kind};
     if (plan.kind == StepKind::kPrefill) {
         plan_prefill(plan);
         plan.make_drafts = draft_planner_.drafts_after_prefill(num_decoding_after());
@@ -27,7 +27,7 @@ StepPlan Scheduler::schedule() {
             message(sequences_.size(), " sequences are unfinished, but none can be scheduled: ", waiting_.size(),
                     " wait, ", running_.size(), " run, ", kv_.num_free_blocks(), " blocks are free"));
     }
-    plan.make_drafts = plan.make_drafts && can_use_drafts();
+    in_flight_->makes_drafts = plan.make_drafts = plan.make_drafts && can_use_drafts();
     for (const PendingCopy& pending : pending_copies_) plan.append_copy(pending.copy);
     count_step(plan);
     return plan;

@@ -18,6 +18,8 @@ class SequenceDrafts {
     std::span<const int32_t> ids() const { return ids_; }
     int64_t size() const { return static_cast<int64_t>(ids_.size()); }
     const CumulativeRates& rates() const { return rates_; }
+    // Confidence of each id by itself, given that those before it are accepted.
+    std::span<const float> confidences() const { return confidences_; }
     const CumulativeRates& old_rates() const { return old_rates_; }
 
     // The text goes on: what was newest is old, and there are no drafts until some are given.
@@ -31,6 +33,7 @@ class SequenceDrafts {
 
   private:
     std::vector<int32_t> ids_;
+    std::vector<float> confidences_;
     CumulativeRates rates_;
     CumulativeRates old_rates_;
     VerifyOutcome outcome_;

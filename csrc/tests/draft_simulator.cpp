@@ -39,10 +39,9 @@ void DraftSimulator::run(int64_t num_steps) {
 
 void DraftSimulator::step() {
     const StepPlan plan = scheduler_.schedule();
-    if (plan.kind == StepKind::kDecode) {
-        ms_ += workload_.step_curve.ms(plan.num_tokens());
-        if (plan.make_drafts) ms_ += workload_.draft_curve.ms(plan.num_seqs());
-    }
+    const StepMs ms = true_ms(plan);
+    if (plan.kind == StepKind::kDecode) ms_ += ms.forward + ms.sample + ms.draft;
+    if (workload_.observes) scheduler_.observe_step_ms(plan.step_id, ms);
     tokens_given_.clear();
     cu_tokens_.assign(1, 0);
     draft_ids_.clear();
@@ -52,6 +51,16 @@ void DraftSimulator::step() {
         if (plan.make_drafts) draft(plan.seq_ids[static_cast<size_t>(i)]);
     }
     scheduler_.update(plan.step_id, tokens_given_, cu_tokens_, {draft_ids_, new_confidences_});
+}
+
+StepMs DraftSimulator::true_ms(const StepPlan& plan) const {
+    const auto num_rows = static_cast<double>(plan.num_tokens());
+    const auto num_seqs = static_cast<double>(plan.num_seqs());
+    StepMs ms;
+    ms.forward = workload_.step_curve.ms(plan.num_tokens()) + workload_.ms_per_row * num_rows;
+    ms.sample = workload_.sample_ms * num_seqs;
+    if (plan.make_drafts) ms.draft = workload_.draft_error * workload_.draft_curve.ms(plan.num_seqs());
+    return ms;
 }
 
 void DraftSimulator::sample(const StepPlan& plan, int64_t index) {

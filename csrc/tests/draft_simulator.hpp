@@ -20,6 +20,11 @@ struct Workload {
     double honesty = 1.0;     // actual acceptance / confidence
     CostCurve step_curve{};
     CostCurve draft_curve{};
+    // What the curves that the scheduler is told do not show, with corrections on: it has to learn this by itself.
+    bool observes = false;
+    double draft_error = 1.0;  // true time of a draft pass / the curve's
+    double ms_per_row = 0.0;   // on top of the step curve
+    double sample_ms = 0.0;    // per sequence
 };
 
 // Sequences run for ever; drafts are accepted at random with the probability that their confidence says.
@@ -35,6 +40,7 @@ class DraftSimulator {
 
   private:
     void step();
+    StepMs true_ms(const StepPlan& plan) const;
     void sample(const StepPlan& plan, int64_t index);
     void draft(int64_t seq_id);
 

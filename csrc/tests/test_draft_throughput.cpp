@@ -78,6 +78,38 @@ TEST_CASE("drafts: scheduled ones give at least 98% of the better of off and all
     CHECK(sum / count > 1.02);
 }
 
+TEST_CASE("drafts: with corrections on, curves that are wrong still give at least 98%") {
+    double worst = 1e9;
+    int num_off = 0;
+    for (const size_t curve : {1, 2, 4, 5, 6}) {
+        for (const int64_t num_seqs : {1, 16, 128}) {
+            for (const double draft_error : {0.3, 1.0, 4.0}) {
+                Workload workload{.num_seqs = num_seqs,
+                                  .confidence = 0.55,
+                                  .step_curve = kCurves[curve],
+                                  .observes = true,
+                                  .draft_error = draft_error,
+                                  .ms_per_row = num_seqs == 16 ? 0.05 : 0.0,
+                                  .sample_ms = draft_error == 1.0 ? 0.02 : 0.0};
+                workload.draft_curve = CostCurve({{num_seqs, 0.15 * kCurves[curve].ms(num_seqs)}});
+                const double off = throughput(workload, DraftMode::kOff);
+                const double all = throughput(workload, DraftMode::kAll);
+                const double scheduled = throughput(workload, DraftMode::kScheduled);
+                CAPTURE(curve);
+                CAPTURE(num_seqs);
+                CAPTURE(draft_error);
+                CAPTURE(off);
+                CAPTURE(all);
+                CHECK(scheduled >= 0.98 * std::max(off, all));
+                worst = std::min(worst, scheduled / std::max(off, all));
+                num_off += off > all;
+            }
+        }
+    }
+    MESSAGE("corrected / better of off and all: worst " << worst << "; off was the better one " << num_off << " times");
+    CHECK(num_off > 10);
+}
+
 TEST_CASE("drafts: they come back when they begin to pay") {
     for (const int64_t num_seqs : {4, 64}) {
         Workload workload{.num_seqs = num_seqs, .confidence = 0.05, .spread = 0.1, .step_curve = kCurves[4]};

@@ -276,6 +276,24 @@ class SchedulerStats:
     @property
     def num_draft_probes(self) -> int: ...
 
+class DraftCalibration:
+    """How often judged drafts were right: a histogram by position and log-odds of the confidence.
+
+    A draft is judged when it is verified and all drafts before it were accepted. Bin i holds log-odds from -10 + i / 8
+    to -10 + (i + 1) / 8; the outermost bins also what lies beyond.
+
+    Attributes:
+        counts, accepted: int64 [num_drafts, 160].
+        confidence_sums: float64 [num_drafts, 160].
+    """
+
+    @property
+    def counts(self) -> NDArray[np.int64]: ...
+    @property
+    def accepted(self) -> NDArray[np.int64]: ...
+    @property
+    def confidence_sums(self) -> NDArray[np.float64]: ...
+
 class Scheduler:
     """Plans steps and keeps the books. Loop: plan = schedule(); compute it; update(plan.step_id, ...).
 
@@ -328,6 +346,13 @@ class Scheduler:
         Sizes ascend. Between two sizes the larger one's time counts. Without step points every draft is verified.
         """
 
+    def observe_step_ms(self, step_id: int, forward: float, sample: float, draft: float) -> None:
+        """Say what the parts of the step in flight took, in milliseconds, before its update; corrects the cost curves.
+
+        Only decode steps count. Results stay repeatable only as far as these times are.
+        """
+
+    def draft_calibration(self) -> DraftCalibration: ...
     def discard(self, step_id: int) -> None:
         """Give up the step in flight after a failure; its sequences are as they were before it."""
 

@@ -12,12 +12,14 @@ from typer.main import get_command
 import deepinfer
 from deepinfer.cli.output_guard import guarded_output
 
-# command -> (module, function); loaded when called, so that one command never pays for another's imports
+# command -> (module, function or group of commands); loaded when called, so that none pays for another's imports
 _COMMANDS = {
     "generate": ("deepinfer.cli.generate", "generate"),
     "chat": ("deepinfer.cli.chat", "chat"),
     "inspect": ("deepinfer.cli.inspect", "inspect"),
     "env": ("deepinfer.cli.env", "env"),
+    "bench": ("deepinfer.cli.bench", "app"),
+    "calibrate": ("deepinfer.cli.calibrate", "calibrate"),
 }
 
 
@@ -32,14 +34,17 @@ class _LazyCommands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(_COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
         if cmd_name not in _COMMANDS:
             return None
         module, function = _COMMANDS[cmd_name]
-        single = typer.Typer(add_completion=False)
-        single.command(cmd_name)(getattr(importlib.import_module(module), function))
-        command = get_command(single)
-        assert isinstance(command, TyperCommand)
+        found = getattr(importlib.import_module(module), function)
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(cmd_name)(found)
+            found = single
+        command = get_command(found)
+        assert isinstance(command, (TyperCommand, TyperGroup))
         return command
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from deepinfer.config.cost_curves import CostCurves
 from deepinfer.config.field_error import field_error
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
 from deepinfer.logging import get_logger
@@ -21,6 +22,7 @@ logger = get_logger(__name__)
 
 MAX_DRAFTS = 32
 _MIN_TEMPERATURE = 1e-5
+_CALIBRATION_KEYS = ("num_drafts", "temperatures", "varlen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,15 @@ class SpeculativeConfig:
     Attributes:
         enabled: None: when the checkpoint has draft stages; False: never.
         num_drafts: drafts per sequence and step, 1 .. 32; None: the block size the draft model was trained with.
-        varlen: "auto" or True: how many drafts are verified follows from a cost curve where one is known; False: all.
+        varlen: how many drafts are verified follows from a cost curve. "auto": if there is a `cost_curve`; True: with a
+            measured one unless `cost_curve` gives another; False: all drafts are verified.
         acceptance: "coupled" (None means it): a draft counts when it equals the token that the sampler draws.
         temperatures: divisor of the confidence scores, one for all drafts or one per draft; None: 1.
+        cost_curve: "measure": timed when the engine starts, a few seconds, and corrected while it runs; or a curve that
+            is taken at its word; None: see `varlen`.
+        cost_cache_dir: where a measured curve is kept for the next start; None: DEEPINFER_DECODE_PERF_CACHE_DIR, else
+            nowhere.
+        cost_cache_seconds: how long it is good; None: DEEPINFER_DECODE_PERF_CACHE_TTL_SEC, else an hour.
     """
 
     enabled: bool | None = None
@@ -40,6 +48,9 @@ class SpeculativeConfig:
     varlen: bool | str = "auto"
     acceptance: str | None = None
     temperatures: tuple[float, ...] | None = None
+    cost_curve: CostCurves | Literal["measure"] | None = None
+    cost_cache_dir: str | None = None
+    cost_cache_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if self.num_drafts is not None and (type(self.num_drafts) is not int or not 1 <= self.num_drafts <= MAX_DRAFTS):
@@ -53,6 +64,20 @@ class SpeculativeConfig:
         for value in self.temperatures or ():
             if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
                 raise field_error("speculative.temperatures", value, "positive numbers")
+        seconds = self.cost_cache_seconds
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds < math.inf):
+            raise field_error("speculative.cost_cache_seconds", seconds, "None or a number >= 0")
+        if self.cost_cache_dir is not None and not isinstance(self.cost_cache_dir, str):
+            raise field_error("speculative.cost_cache_dir", self.cost_cache_dir, "None or a directory")
+        if self.cost_curve is not None and self.cost_curve != "measure" and not isinstance(self.cost_curve, CostCurves):
+            raise field_error("speculative.cost_curve", self.cost_curve, "None, 'measure', a path or a mapping")
+
+    @property
+    def curve_source(self) -> CostCurves | Literal["measure"] | None:
+        """Where the cost curve comes from; None: every draft is verified."""
+        if self.varlen is False:
+            return None
+        return "measure" if self.cost_curve is None and self.varlen is True else self.cost_curve
 
     @classmethod
     def parse(cls, value: Any) -> SpeculativeConfig:
@@ -76,6 +101,9 @@ class SpeculativeConfig:
             return cls(enabled=False)
         if options.get("temperatures") is not None:
             options["temperatures"] = _as_tuple(options["temperatures"])
+        options["cost_curve"] = _as_curve(options.get("cost_curve"))
+        if isinstance(options.get("cost_cache_dir"), PathLike):
+            options["cost_cache_dir"] = fspath(options["cost_cache_dir"])
         return cls(**options)
 
     def drafts_for(self, model: DeepSeekV41Config) -> int:
@@ -113,6 +141,14 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     raise field_error("speculative.temperatures", value, "a number or a list of numbers")
 
 
+def _as_curve(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return CostCurves.parse(value, "speculative.cost_curve")
+    if isinstance(value, PathLike) or (isinstance(value, str) and value != "measure"):
+        return CostCurves.read(Path(fspath(value)))
+    return value
+
+
 def _read_calibration(path: Path) -> Mapping[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -120,4 +156,4 @@ def _read_calibration(path: Path) -> Mapping[str, Any]:
         raise ConfigError(f"speculative: the calibration file {str(path)!r} cannot be read ({error})") from error
     if not isinstance(values, Mapping):
         raise ConfigError(f"speculative: the calibration file {str(path)!r} holds no JSON object")
-    return {key: item for key, item in values.items() if key in ("num_drafts", "temperatures", "varlen")}
+    return {key: item for key, item in values.items() if key in _CALIBRATION_KEYS}

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from deepinfer.core.step_ms import StepMs
+
 
 @dataclass(frozen=True, slots=True)
 class SampledToken:
@@ -66,6 +68,7 @@ class StepResult:
         draft_ids: int32 [D, G] drafts for the next step, a row for each sequence that samples and behind it one for
             each of its forks; -1 for none. None when no draft pass ran.
         confidences: float32 [D, G] of the drafts.
+        ms: what the parts of the step took; None unless a measured cost curve is corrected by it.
     """
 
     step_id: int
@@ -74,3 +77,4 @@ class StepResult:
     errors: dict[int, Exception] = field(default_factory=dict)
     draft_ids: np.ndarray | None = None
     confidences: np.ndarray | None = None
+    ms: StepMs | None = None

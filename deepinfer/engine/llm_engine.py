@@ -11,6 +11,7 @@ import numpy as np
 from deepinfer._C import Scheduler, SequenceSpec, StepPlan, StepUpdate
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.step_result import StepResult
+from deepinfer.engine.draft_calibration import DraftCalibration
 from deepinfer.engine.grammar_queue import GrammarQueue
 from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.stats import EngineStats
@@ -160,6 +161,10 @@ class LLMEngine:
             num_verify_tokens=counters.num_verify_tokens,
             num_drafts_verified=counters.num_drafts_verified,
             num_drafts_accepted=counters.num_drafts_accepted,
+            num_undrafted_steps=counters.num_undrafted_steps,
+            verified_at=tuple(counters.verified_at.tolist()),
+            accepted_at=tuple(counters.accepted_at.tolist()),
+            draft_calibration=DraftCalibration.of(self._scheduler.draft_calibration()),
             step_seconds=self._step_seconds,
             execute_seconds=self._execute_seconds,
         )
@@ -223,6 +228,9 @@ class LLMEngine:
         """Phase 3: the scheduler books the new tokens; sequences with an error of their own leave it first."""
         for seq_id in result.errors:
             self._scheduler.abort(seq_id)
+        if result.ms is not None:
+            ms = result.ms
+            self._scheduler.observe_step_ms(plan.step_id, forward=ms.forward, sample=ms.sample, draft=ms.draft)
         tokens = [token.token_id for samples in result.samples for token in samples]
         cu_tokens = np.zeros(plan.num_seqs + 1, dtype=np.int32)
         np.cumsum([len(samples) for samples in result.samples], out=cu_tokens[1:])

@@ -20,6 +20,7 @@ from deepinfer.engine.sync_loop import SyncLoop
 from deepinfer.envs import EnvReport
 from deepinfer.grammar.compiler import GrammarCompiler
 from deepinfer.ops.select import select_backend
+from deepinfer.profile.decode_costs import decode_costs
 from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.chat_defaults import ChatDefaults
 from deepinfer.text.tokenizer import Tokenizer
@@ -79,6 +80,9 @@ class EngineRuntime:
         num_valid_ids = min(tokenizer.size, model_config.vocab_size)
         worker = Worker(config, model_config, directory, backend, num_valid_ids, eos_token_ids)
         scheduler = Scheduler(_scheduler_config(config, model_config, worker))
+        costs = decode_costs(config, directory / "config.json", worker, environment.settings)
+        if costs is not None:
+            scheduler.set_cost_curves(costs.step, costs.draft)
         modes = RunModes(bool(config.batch_invariant), config.numerics.value, backend.name)
         outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)
         pieces = tokenizer.text_pieces(num_valid_ids)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+from deepinfer.engine.draft_calibration import DraftCalibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,10 @@ class EngineStats:
         num_preemptions: times a sequence lost its cache.
         num_verify_steps: decode steps that judged drafts, counted for each sequence.
         num_verify_tokens: tokens that these gave.
-        num_drafts_verified, num_drafts_accepted: drafts judged in them, and those that became tokens.
+        num_drafts_verified, num_drafts_accepted: drafts in them, and those that became tokens.
+        num_undrafted_steps: decode steps without a draft pass behind them, since drafts did not pay.
+        verified_at, accepted_at: these two by the draft's position; empty with drafts off.
+        draft_calibration: how far the confidence of drafts could be believed.
         step_seconds: time inside steps.
         execute_seconds: the worker's part of it.
     """
@@ -52,6 +57,10 @@ class EngineStats:
     num_verify_tokens: int
     num_drafts_verified: int
     num_drafts_accepted: int
+    num_undrafted_steps: int
+    verified_at: tuple[int, ...]
+    accepted_at: tuple[int, ...]
+    draft_calibration: DraftCalibration
     step_seconds: float
     execute_seconds: float
 
@@ -60,6 +69,19 @@ class EngineStats:
         """Tokens that a verifying decode step gave on average (decisions 28); None before the first."""
         return self.num_verify_tokens / self.num_verify_steps if self.num_verify_steps else None
 
+    @property
+    def verified_per_step(self) -> float | None:
+        """Drafts verified per sequence and verifying step, on average; None before the first."""
+        return self.num_drafts_verified / self.num_verify_steps if self.num_verify_steps else None
+
+    @property
+    def accepted_share_at(self) -> tuple[float | None, ...]:
+        """Accepted of the verified drafts, by position; None where none was verified."""
+        pairs = zip(self.accepted_at, self.verified_at, strict=True)
+        return tuple(accepted / verified if verified else None for accepted, verified in pairs)
+
     def to_dict(self) -> dict[str, Any]:
-        """JSON-safe."""
-        return asdict(self)
+        """JSON-safe; of the calibration its 15 equal bins and its error."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values["draft_calibration"] = self.draft_calibration.to_dict()
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

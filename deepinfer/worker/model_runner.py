@@ -8,6 +8,7 @@ import torch
 from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.probe import Probe
+from deepinfer.core.step_ms import StepMs
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import PromptLogprobs, StepResult
 from deepinfer.errors import RequestError
@@ -16,6 +17,7 @@ from deepinfer.sampling.prompt_logprobs import join_prompt_logprobs, prompt_logp
 from deepinfer.worker.batch_builder import build_batch
 from deepinfer.worker.cache_copies import copy_cache_units
 from deepinfer.worker.draft_proposer import DraftProposer
+from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.token_chooser import TokenChooser, first_sample_rows
 
 
@@ -31,6 +33,7 @@ class ModelRunner:
         num_ngrams: n-gram context length of the model, 0 without Engram.
         num_valid_ids: ids the tokenizer has.
         device: where the forward pass runs.
+        clock: times the parts of every step; None: nobody wants to know.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class ModelRunner:
         num_ngrams: int,
         num_valid_ids: int,
         device: torch.device,
+        clock: StepClock | None = None,
     ) -> None:
         self._model = model
         self._caches = caches
@@ -52,6 +56,7 @@ class ModelRunner:
         self._num_ngrams = num_ngrams
         self._num_valid_ids = num_valid_ids
         self._device = device
+        self._clock = clock
 
     def add(self, request: EngineRequest) -> None:
         """Make a sequence known before the first plan that names it."""
@@ -66,9 +71,11 @@ class ModelRunner:
         """One forward pass over the plan, then prompt scores, new tokens of its sequences and drafts behind them."""
         scored = [self._scored_rows(plan, s) for s in range(len(plan.seq_ids))]
         logit_rows = np.unique(np.concatenate([_sampled_rows(plan), *scored]))
+        self._start_clock()
         copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
         batch = build_batch(plan, logit_rows, self._num_ngrams, self._device)
         hidden = self._model.forward(batch, self._caches, self._probe)
+        forward_ms = self._lap_ms()
 
         def hidden_of(rows: np.ndarray) -> torch.Tensor:
             return hidden[torch.from_numpy(np.searchsorted(logit_rows, rows)).to(self._device)]
@@ -76,10 +83,22 @@ class ModelRunner:
         errors: dict[int, Exception] = {}
         scores = [self._score(plan, s, rows, hidden_of(rows), errors) for s, rows in enumerate(scored)]
         samples = self._chooser.choose(plan, hidden_of, errors)
+        sample_ms = self._lap_ms()
         if self._proposer is None or not plan.make_drafts:
-            return StepResult(plan.step_id, samples, scores, errors)
+            return StepResult(plan.step_id, samples, scores, errors, ms=self._step_ms(forward_ms, sample_ms, 0.0))
         drafts = self._proposer.propose(plan, samples, errors, self._device)
-        return StepResult(plan.step_id, samples, scores, errors, drafts.draft_ids, drafts.confidences)
+        ms = self._step_ms(forward_ms, sample_ms, self._lap_ms())
+        return StepResult(plan.step_id, samples, scores, errors, drafts.draft_ids, drafts.confidences, ms)
+
+    def _start_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.start()
+
+    def _lap_ms(self) -> float:
+        return self._clock.lap_ms() if self._clock is not None else 0.0
+
+    def _step_ms(self, forward: float, sample: float, draft: float) -> StepMs | None:
+        return StepMs(forward, sample, draft) if self._clock is not None else None
 
     def _scored_rows(self, plan: StepPlan, s: int) -> np.ndarray:
         """Rows of sequence s that judge a wanted prompt token (row at p judges the token at p + 1)."""

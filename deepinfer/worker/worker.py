@@ -26,6 +26,8 @@ from deepinfer.worker.model_loader import load_model
 from deepinfer.worker.model_runner import ModelRunner
 from deepinfer.worker.pinned_torch import pinned_torch
 from deepinfer.worker.replace_points import replace_points
+from deepinfer.worker.step_clock import StepClock
+from deepinfer.worker.step_profiler import ScratchSpace, StepProfiler
 from deepinfer.worker.token_chooser import TokenChooser
 
 logger = get_logger(__name__)
@@ -56,7 +58,7 @@ class Worker:
         self.probe = Probe(replace_points(model_config))
         self._num_threads = config.num_threads or 1
         self._rows = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-        device = resolve_device(config.device, backend.name)
+        self.device = device = resolve_device(config.device, backend.name)
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
         num_drafts = config.speculative.num_drafts or 0
@@ -71,12 +73,17 @@ class Worker:
         num_ngrams = model_config.engram_max_ngram_size if model_config.has_engram else 0
         sampler = Sampler(num_valid_ids, eos_token_ids)
         proposer: DraftProposer | None = None
+        self.profiler: StepProfiler | None = None
         if model.draft is not None:
             temperatures = config.speculative.confidence_temperatures(num_drafts)
             proposer = DraftProposer(model.draft, caches, sampler, temperatures, max_len)
+            plan = self.memory_plan
+            space = ScratchSpace(plan.num_blocks, plan.num_slots, max_len, model_config.sliding_window, num_ngrams)
+            self.profiler = StepProfiler(model, model.draft, caches, space, num_drafts, device)
         chooser = TokenChooser(model, sampler, self.probe)
+        clock = StepClock(device) if config.speculative.curve_source == "measure" else None
         self._runner: ModelRunner | None = ModelRunner(
-            model, caches, chooser, proposer, self.probe, num_ngrams, num_valid_ids, device
+            model, caches, chooser, proposer, self.probe, num_ngrams, num_valid_ids, device, clock
         )
 
     def add_request(self, request: EngineRequest) -> None:
@@ -101,7 +108,7 @@ class Worker:
 
     def close(self) -> None:
         """Give model and caches back; idempotent."""
-        self._runner = None
+        self._runner = self.profiler = None
 
     def _live(self) -> ModelRunner:
         if self._runner is None:

@@ -1,0 +1,67 @@
+// Live corrections of the cost curves: what the decode steps really took.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "core/cost_curve.hpp"
+#include "core/recent_median.hpp"
+
+namespace deepinfer {
+
+// Milliseconds of the parts of one step.
+struct StepMs {
+    double forward = 0.0;  // target model
+    double sample = 0.0;   // output matrix, sampling, verification
+    double draft = 0.0;    // draft pass with its sequential head; 0 when no drafts were made
+};
+
+struct DecodeStep {
+    int64_t num_rows = 0;
+    int64_t num_seqs = 0;
+    bool verifies = false;  // any draft
+    bool drafts = false;    // new drafts were made behind it
+    StepMs ms{};
+};
+
+// The curves are measured before the first request, with short contexts and without sampling (spec/decode.md 6.2).
+// Everything here is a median of recent steps, so that it depends on nothing but the steps observed, and one step that
+// took long for a reason of its own changes nothing. What has not been seen for kMaxAge steps is forgotten: drafts that
+// were switched off because they were slow once get another chance.
+class StepTimes {
+  public:
+    static constexpr int64_t kMaxAge = 1000;      // decode steps
+    static constexpr int64_t kSlopeSamples = 10;  // of one size, before it counts
+    static constexpr int64_t kPartSamples = 5;    // of sampling and drafting
+
+    void observe(const DecodeStep& step, const CostCurve& step_curve);
+
+    // Time that a step takes above the curve, by row of the curve's size: longer contexts. Median over the sizes of
+    // each size's median, at least 0.
+    double ms_per_row() const;
+    // Time of sampling for so many sequences, with or without drafts to verify; of drafting. For another number of
+    // sequences if that is all there is (any), nothing if too few steps have been seen.
+    std::optional<double> sample_ms(int64_t num_seqs, bool verifies) const;
+    std::optional<double> draft_ms(int64_t num_seqs, bool any) const;
+
+  private:
+    template <size_t kCapacity>
+    struct Window {
+        RecentMedian<kCapacity> median;
+        int64_t last_step = 0;
+    };
+    // Of one part of a step, by number of sequences; key 0 stands for any number.
+    using PartTimes = std::map<int64_t, Window<9>>;
+
+    void add(PartTimes& times, int64_t num_seqs, double ms);
+    std::optional<double> part_ms(const PartTimes& times, int64_t num_seqs) const;
+
+    int64_t num_steps_ = 0;
+    std::map<int64_t, Window<101>> slopes_;  // by size of the curve
+    PartTimes plain_samples_;
+    PartTimes verify_samples_;
+    PartTimes drafts_;
+};
+
+}  // namespace deepinfer

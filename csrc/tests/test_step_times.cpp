@@ -1,0 +1,122 @@
+// Tests of the live corrections of cost curves, of the medians under them, and of the histogram of judged drafts.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/draft_calibration.hpp"
+#include "core/step_times.hpp"
+
+using namespace deepinfer;
+
+namespace {
+
+const CostCurve kCurve({{1, 10}, {4, 12}, {16, 20}});
+
+void observe(StepTimes& times, int count, DecodeStep step) {
+    for (int i = 0; i < count; ++i) times.observe(step, kCurve);
+}
+
+}  // namespace
+
+TEST_CASE("recent median: of the newest, the higher of two middle ones") {
+    RecentMedian<3> recent;
+    CHECK(recent.median() == 0.0);
+    recent.add(5);
+    recent.add(1);
+    CHECK(recent.median() == 5);
+    recent.add(2);
+    CHECK(recent.median() == 2);
+    recent.add(9);  // 5 is forgotten
+    CHECK(recent.median() == 2);
+    recent.add(8);
+    CHECK(recent.median() == 8);
+    CHECK(recent.size() == 3);
+}
+
+TEST_CASE("step times: slope is the median over sizes with enough samples, and never below 0") {
+    StepTimes times;
+    observe(times, 9, {.num_rows = 3, .num_seqs = 3, .ms = {.forward = 14}});
+    CHECK(times.ms_per_row() == 0.0);  // nine are too few
+    observe(times, 1, {.num_rows = 4, .num_seqs = 3, .ms = {.forward = 1000}});
+    CHECK(times.ms_per_row() == doctest::Approx(0.5));  // (14 - 12) / 4, the slow one does not count
+    observe(times, 10, {.num_rows = 9, .num_seqs = 3, .ms = {.forward = 52}});
+    CHECK(times.ms_per_row() == doctest::Approx(2.0));  // (52 - 20) / 16
+    observe(times, 10, {.num_rows = 1, .num_seqs = 1, .ms = {.forward = 1}});
+    CHECK(times.ms_per_row() == doctest::Approx(0.5));
+    observe(times, 20, {.num_rows = 17, .num_seqs = 3, .ms = {.forward = 1e6}});  // past the curve
+    CHECK(times.ms_per_row() == doctest::Approx(0.5));
+
+    StepTimes fast;
+    observe(fast, 50, {.num_rows = 4, .num_seqs = 4, .ms = {.forward = 6}});
+    CHECK(fast.ms_per_row() == 0.0);
+}
+
+TEST_CASE("step times: sampling and drafting by number of sequences, else of any, else unknown") {
+    StepTimes times;
+    CHECK_FALSE(times.sample_ms(2, true));
+    CHECK_FALSE(times.draft_ms(2, true));
+    const DecodeStep step{.num_rows = 6, .num_seqs = 2, .verifies = true, .drafts = true, .ms = {10, 3, 4}};
+    observe(times, 4, step);
+    CHECK_FALSE(times.sample_ms(2, true));
+    observe(times, 1, step);
+    CHECK(*times.sample_ms(2, true) == 3);
+    CHECK(*times.sample_ms(7, true) == 3);
+    CHECK(*times.sample_ms(2, false) == 3);
+    CHECK(*times.draft_ms(2, false) == 4);
+    CHECK_FALSE(times.draft_ms(7, false));
+    CHECK(*times.draft_ms(7, true) == 4);
+    observe(times, 5, {.num_rows = 2, .num_seqs = 2, .ms = {10, 1, 0}});
+    CHECK(*times.sample_ms(2, false) == 1);
+    CHECK(*times.sample_ms(2, true) == 3);
+    CHECK(*times.draft_ms(2, false) == 4);  // steps without drafts say nothing about drafting
+}
+
+TEST_CASE("step times: what has not been seen for long is forgotten") {
+    StepTimes times;
+    observe(times, 20, {.num_rows = 4, .num_seqs = 1, .verifies = true, .drafts = true, .ms = {16, 3, 500}});
+    const DecodeStep other{.num_rows = 1, .num_seqs = 1, .ms = {10, 1, 0}};
+    observe(times, StepTimes::kMaxAge, other);
+    CHECK(*times.draft_ms(1, false) == 500);
+    observe(times, 1, other);
+    CHECK_FALSE(times.draft_ms(1, false));
+    CHECK_FALSE(times.draft_ms(1, true));
+    CHECK(times.ms_per_row() == 0.0);
+    observe(times, 4, {.num_rows = 4, .num_seqs = 1, .verifies = true, .drafts = true, .ms = {12, 3, 5}});
+    CHECK_FALSE(times.draft_ms(1, false));  // the old ones do not count as samples either
+    observe(times, 1, {.num_rows = 4, .num_seqs = 1, .verifies = true, .drafts = true, .ms = {12, 3, 5}});
+    CHECK(*times.draft_ms(1, false) == 5);
+}
+
+TEST_CASE("draft calibration: judged drafts only, in the bin of their confidence") {
+    DraftCalibration calibration(3);
+    const std::vector<float> confidences{0.9F, 0.5F, 0.2F};
+    const std::vector<int32_t> drafts{7, 8, 9};
+    calibration.observe(confidences, drafts, 3, std::vector<int32_t>{7, 5});  // the second was wrong
+    calibration.observe(confidences, drafts, 3, std::vector<int32_t>{7, 8});  // a text that ends with a right draft
+    calibration.observe(confidences, drafts, 1, std::vector<int32_t>{7, 8});  // only the first was verified
+    calibration.observe(confidences, drafts, 3, std::vector<int32_t>{7, 8, 9, 1});
+    calibration.observe({}, {}, 0, std::vector<int32_t>{1});
+    const auto sum_at = [](const std::vector<int64_t>& values, int64_t k) {
+        const auto begin = values.begin() + k * DraftCalibration::kNumBins;
+        return std::accumulate(begin, begin + DraftCalibration::kNumBins, int64_t{0});
+    };
+    CHECK(sum_at(calibration.counts(), 0) == 4);
+    CHECK(sum_at(calibration.counts(), 1) == 3);
+    CHECK(sum_at(calibration.counts(), 2) == 1);
+    CHECK(sum_at(calibration.accepted(), 0) == 4);
+    CHECK(sum_at(calibration.accepted(), 1) == 2);
+    CHECK(sum_at(calibration.accepted(), 2) == 1);
+    const auto bin = static_cast<size_t>((std::log(9.0) + 10) * 8);  // log-odds of 0.9
+    CHECK(calibration.counts()[bin] == 4);
+    CHECK(calibration.confidence_sums()[bin] == doctest::Approx(3.6));
+    CHECK(calibration.counts()[DraftCalibration::kNumBins + 80] == 3);  // 0.5 begins the upper half
+}
+
+TEST_CASE("draft calibration: certainty of both kinds has a bin") {
+    DraftCalibration calibration(2);
+    calibration.observe(std::vector<float>{1.0F, 0.0F}, std::vector<int32_t>{1, 2}, 2, std::vector<int32_t>{1, 3});
+    CHECK(calibration.counts()[DraftCalibration::kNumBins - 1] == 1);
+    CHECK(calibration.counts()[DraftCalibration::kNumBins] == 1);
+}

@@ -1,0 +1,62 @@
+"""Prompts for measurements: from a file, or those that come with the bundled model."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from deepinfer.errors import ConfigError
+from deepinfer.text.tokenizer import Tokenizer
+
+PASSAGE_TOKENS: Final = 32
+
+Prompt = str | list[int]
+
+
+def bundled_prompts() -> dict[str, list[str]]:
+    """Prompt sets of the bundled model: "chat", "text" and "eval" (its evaluation rows)."""
+    directory = files("deepinfer") / "data" / "mini"
+    sets: dict[str, list[str]] = json.loads((directory / "prompts.json").read_text("utf-8"))
+    rows = (directory / "eval.jsonl").read_text("utf-8").splitlines()
+    return {**sets, "eval": [json.loads(row)["prompt"] for row in rows]}
+
+
+def read_prompts(path: Path, tokenizer: Tokenizer, limit: int) -> list[Prompt]:
+    """At most `limit` prompts, taken evenly from the whole file.
+
+    A .jsonl file has a prompt a line: a string, a list of ids, or an object with "prompt". Anything else is a text; its
+    passages of 32 tokens are the prompts, each behind BOS if the tokenizer has one.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{str(path)!r} cannot be read ({error})") from error
+    if path.suffix == ".jsonl":
+        lines = text.splitlines()
+        prompts = [_prompt(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
+    else:
+        prompts = _passages(text, tokenizer)
+    if not prompts:
+        raise ConfigError(f"{str(path)!r} holds no prompt; expected a text of {PASSAGE_TOKENS} tokens or JSON lines")
+    step = max(1.0, len(prompts) / limit)
+    return [prompts[int(i * step)] for i in range(min(limit, len(prompts)))]
+
+
+def _prompt(line: str, path: Path, number: int) -> Prompt:
+    try:
+        value: Any = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"{str(path)!r}, line {number}: no JSON ({error})") from error
+    prompt = value.get("prompt") if isinstance(value, dict) else value
+    if not isinstance(prompt, (str, list)) or not prompt:
+        raise ConfigError(f'{str(path)!r}, line {number}: expected a text, a list of ids or {{"prompt": ...}}')
+    return prompt
+
+
+def _passages(text: str, tokenizer: Tokenizer) -> list[Prompt]:
+    bos = [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None else []
+    ids = [token for token in tokenizer.encode(text) if [token] != bos]
+    starts = range(0, len(ids) - PASSAGE_TOKENS + 1, PASSAGE_TOKENS)
+    return [[*bos, *ids[start : start + PASSAGE_TOKENS]] for start in starts]

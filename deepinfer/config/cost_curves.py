@@ -1,0 +1,71 @@
+"""Cost curves of decoding as a value: what a target step takes by its rows, and a draft pass by its sequences."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deepinfer.errors import ConfigError
+
+Curve = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CostCurves:
+    """Two staircases; a size between two points costs what the larger one does.
+
+    Attributes:
+        step: (rows, milliseconds) of target steps, sizes ascending; beyond the last one no draft is verified.
+        draft: (sequences, milliseconds) of draft passes; empty: drafting costs nothing.
+    """
+
+    step: Curve
+    draft: Curve = ()
+
+    @classmethod
+    def parse(cls, value: Any, where: str) -> CostCurves:
+        """From {"step": [[rows, ms], ...], "draft": [[sequences, ms], ...]}; other keys are notes of the writer.
+
+        `where` names the source in the ConfigError for anything else.
+        """
+        if not isinstance(value, Mapping) or "step" not in value:
+            raise ConfigError(f'{where}: expected {{"step": [[rows, ms], ...], "draft": [[sequences, ms], ...]}}')
+        step = _curve(value["step"], f"{where}: step")
+        if not step:
+            raise ConfigError(f"{where}: step: no point; expected [[rows, ms], ...]")
+        return cls(step, _curve(value.get("draft", ()), f"{where}: draft"))
+
+    @classmethod
+    def read(cls, path: Path) -> CostCurves:
+        """From a JSON file. Raises ConfigError that names it."""
+        where = f"cost curve {str(path)!r}"
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{where} cannot be read ({error})") from error
+        return cls.parse(value, where)
+
+    def to_dict(self) -> dict[str, list[list[float]]]:
+        """What `parse` takes, JSON-safe."""
+        return {"step": [list(point) for point in self.step], "draft": [list(point) for point in self.draft]}
+
+
+def _curve(points: Any, where: str) -> Curve:
+    if not isinstance(points, Sequence) or isinstance(points, str):
+        raise ConfigError(f"{where}: {points!r}; expected [[size, ms], ...]")
+    curve: list[tuple[int, float]] = []
+    for point in points:
+        if not isinstance(point, Sequence) or isinstance(point, str) or len(point) != 2:
+            raise ConfigError(f"{where}: {point!r}; expected [size, ms]")
+        size, ms = point
+        last = curve[-1][0] if curve else 0
+        if type(size) is not int or size <= last:
+            raise ConfigError(f"{where}: size {size!r} after {last}; expected ascending whole numbers from 1")
+        if type(ms) not in (int, float) or not math.isfinite(ms) or ms <= 0:
+            raise ConfigError(f"{where}: {ms!r} ms at size {size}; expected a positive time")
+        curve.append((size, float(ms)))
+    return tuple(curve)

@@ -1,0 +1,1 @@
+"""What steps cost on this machine: measured once, kept on disk, used by the verification budget."""
