@@ -28,6 +28,7 @@ def calibrate(
 ) -> None:
     """Run the model over a text, fit one temperature per draft position, judge them on the third held out."""
     with reported_errors():
+        _require_paths(text_file, output)
         from deepinfer.bench.calibrator import calibrate as fit_to
         from deepinfer.llm import LLM
 
@@ -43,6 +44,14 @@ def calibrate(
         except OSError as error:
             raise ConfigError(f"{str(output)!r} cannot be written ({error})") from error
     typer.echo(_report(fit))
+
+
+def _require_paths(text_file: Path, output: Path) -> None:
+    """What would be in vain is refused before a model is loaded."""
+    if not text_file.is_file():
+        raise ConfigError(f"{str(text_file)!r} is no file; expected a text or JSON lines of prompts")
+    if not output.parent.is_dir():
+        raise ConfigError(f"{str(output)!r} cannot be written: there is no directory {str(output.parent)!r}")
 
 
 def _report(fit: TemperatureFit) -> str:

@@ -124,4 +124,6 @@ class StepProfiler:
             logit_rows=torch.arange(num_rows, device=self._device),
             seq_lens_q=tuple(lengths),
             starts=(self._context_len,) * num_seqs,
+            window_starts=(0,) * num_seqs,
+            consumer_starts=(0,) * num_seqs,
         )

@@ -53,7 +53,7 @@ def test_calibration_file_is_what_an_engine_takes(prompts: Path, tmp_path: Path)
     temperatures = json.loads(output.read_text())["temperatures"]
     assert SpeculativeConfig.parse(output).temperatures == tuple(temperatures)
     invoke("calibrate", str(tmp_path / "missing.txt"), "-o", str(output), *MODEL, code=2)
-    invoke("calibrate", str(prompts), "-o", str(tmp_path / "no" / "such.json"), *MODEL, "--limit", "3", code=2)
+    invoke("calibrate", str(prompts), "-o", str(tmp_path / "no" / "such.json"), *MODEL, code=2)
 
 
 def test_table_of_modes(capsys: pytest.CaptureFixture[str]) -> None:
