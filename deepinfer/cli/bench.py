@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from deepinfer.bench.speculative_bench import ModeFigures
     from deepinfer.llm import LLM
 
+_EVERY = 19  # evaluation rows that are taken: 20 of all tasks
+
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Measure drafts.")
 
 _Model = Annotated[str | None, typer.Option(help="Checkpoint directory or hub id; default: the bundled one.")]
@@ -107,7 +109,7 @@ def _batch(llm: LLM, path: Path | None, number: int) -> list[Prompt]:
         prompts: Sequence[Prompt] = read_prompts(path, llm.get_tokenizer(), number)
     else:
         sets = bundled_prompts()
-        prompts = [*sets["chat"], *sets["text"]]
+        prompts = [*sets["chat"], *sets["text"], *sets["eval"][::_EVERY]]
     return [prompts[i % len(prompts)] for i in range(number)]
 
 
@@ -124,7 +126,7 @@ def mode_table(figures: Sequence[ModeFigures], batch: int) -> Table:
             item.mode.value,
             f"{item.tokens_per_second:.1f}",
             f"{item.ratio_to_off:.2f}",
-            _number(counts.tokens_per_verify_step),
+            _number(counts.tokens_per_step),
             _number(counts.verified_per_step),
             "-" if item.mode is DraftMode.OFF else f"{undrafted:.0%}",
             _percent(counts.calibration.expected_error()),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deepinfer.config.strict_json import read_json_object
 from deepinfer.errors import ConfigError
 
 Curve = tuple[tuple[int, float], ...]
@@ -42,12 +42,7 @@ class CostCurves:
     @classmethod
     def read(cls, path: Path) -> CostCurves:
         """From a JSON file. Raises ConfigError that names it."""
-        where = f"cost curve {str(path)!r}"
-        try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{where} cannot be read ({error})") from error
-        return cls.parse(value, where)
+        return cls.parse(read_json_object(path), f"cost curve {str(path)!r}")
 
     def to_dict(self) -> dict[str, list[list[float]]]:
         """What `parse` takes, JSON-safe."""

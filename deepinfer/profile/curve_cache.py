@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deepinfer.config.cost_curves import CostCurves
+from deepinfer.config.strict_json import read_json_object
 from deepinfer.errors import ConfigError
 from deepinfer.logging import get_logger
 
@@ -34,15 +35,10 @@ class CurveCache:
     def load(self, key: str) -> CostCurves | None:
         """The curves stored under a key (hexadecimal), unless they are too old or unusable."""
         path = self._path(key)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            self._warn(path, error)
+        if not path.exists():
             return None
         try:
-            stored = json.loads(text)
+            stored = read_json_object(path)
             curves = CostCurves.parse(stored, "stored curve")
             if stored.get("key") != key:
                 raise ValueError(f"it is of key {stored.get('key')!r}")

@@ -32,7 +32,7 @@ def test_three_modes_side_by_side(prompts: Path, tmp_path: Path) -> None:
     off, fixed, scheduled = rows
     assert [row["mode"] for row in rows] == ["off", "fixed", "scheduled"]
     assert all(row["tokens"] == 24 and row["tokens_per_second"] > 0 for row in rows)
-    assert off["ratio_to_off"] == 1 and off["verify_steps"] == 0 and off["tokens_per_verify_step"] is None
+    assert off["ratio_to_off"] == off["tokens_per_step"] == 1 and off["verify_steps"] == 0 and off["tokens_per_verify_step"] is None
     assert fixed["undrafted_steps"] == 0 and fixed["tokens_per_verify_step"] >= 1
     assert sum(scheduled["verified_at"]) < sum(fixed["verified_at"])
     invoke("bench", "speculative", *options, "--curve", "no/such/curve.json", code=2)
@@ -59,7 +59,7 @@ def test_calibration_file_is_what_an_engine_takes(prompts: Path, tmp_path: Path)
 def test_table_of_modes(capsys: pytest.CaptureFixture[str]) -> None:
     none = np.zeros((1, 160))
     calibration = DraftCalibration(none.astype(int), none.astype(int), none)
-    counts = DraftCounts(30, 10, 3, 10, 25, 40, 15, (40,), (15,), calibration)
+    counts = DraftCounts(30, 5, 10, 10, 3, 9, 25, 40, 15, (40,), (15,), calibration)
     figures = [ModeFigures(mode, 12.5, 1.5, counts) for mode in DraftMode]
     Console(file=sys.stdout, width=120).print(mode_table(figures, 8))
     text = capsys.readouterr().out

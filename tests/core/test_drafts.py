@@ -92,3 +92,44 @@ def test_drafts_that_do_not_pay_are_not_made():
     assert not any(plan.make_drafts for plan in plans)
     stats = driver.scheduler.stats()
     assert stats.num_undrafted_steps == stats.num_decode_steps and stats.num_verify_steps == 0
+
+
+@pytest.mark.parametrize(("ms", "is_drafting"), [((10.0, 1.0, 0.5), True), ((10.0, 1.0, 90.0), False)])
+def test_what_steps_took_corrects_the_curves(ms, is_drafting):
+    driver = Driver(make_config(num_drafts=3, varlen=True))
+    driver.scheduler.set_cost_curves([(32, 10.0)], [(8, 0.5)])
+    for i in range(8):
+        driver.add(i, prompt_of(3), 40)
+    makes_drafts = []
+    while driver.scheduler.has_unfinished():
+        plan = driver.scheduler.schedule()
+        driver.scheduler.observe_step_ms(plan.step_id, *ms)
+        driver.finish_step(plan, *driver.worker.execute(plan))
+        makes_drafts.append(plan.make_drafts)
+    assert makes_drafts[1] is True and any(makes_drafts[8:-1]) is is_drafting
+
+
+@pytest.mark.parametrize("ms", [(-1.0, 0.0, 0.0), (1.0, float("nan"), 0.0), (1.0, 0.0, float("inf"))])
+def test_impossible_times_and_other_steps_are_refused(ms):
+    driver = Driver(make_config(num_drafts=3, varlen=True))
+    driver.add(1, prompt_of(3), 4)
+    plan = driver.scheduler.schedule()
+    with pytest.raises(ValueError, match="expected a finite time"):
+        driver.scheduler.observe_step_ms(plan.step_id, *ms)
+    with pytest.raises(ValueError, match="in flight"):
+        driver.scheduler.observe_step_ms(plan.step_id + 1, 1.0, 1.0, 1.0)
+    driver.finish_step(plan, *driver.worker.execute(plan))
+
+
+def test_judged_drafts_are_counted_by_position_and_confidence():
+    driver = Driver(make_config(num_drafts=3))
+    for i in range(4):
+        driver.add(i, prompt_of(3 + i), 30)
+    driver.run()
+    stats, calibration = driver.scheduler.stats(), driver.scheduler.draft_calibration()
+    assert calibration.counts.shape == (3, 160) and not calibration.counts.flags.writeable
+    assert 0 < calibration.counts.sum() <= stats.num_drafts_verified
+    assert (calibration.accepted.sum(axis=1) >= stats.accepted_at).all()
+    assert (calibration.accepted <= calibration.counts).all()
+    assert (calibration.counts.sum(axis=1)[1:] <= calibration.accepted.sum(axis=1)[:-1]).all()
+    assert (calibration.confidence_sums <= calibration.counts).all()
