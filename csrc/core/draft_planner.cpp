@@ -60,14 +60,9 @@ void DraftPlanner::observe(const SequenceDrafts& drafts, int64_t num_verified, i
     estimate_.observe(drafts.rates(), num_verified, num_accepted, policy_.is_on() ? kWindow : kProbeWindow);
 }
 
-// The draft pass as it was lately with so many sequences; else what the curve says; else as it was with others.
 StepCosts DraftPlanner::costs(int64_t num_seqs, bool with_drafts) const {
-    const StepCosts plain{.ms_per_row = times_.ms_per_row(),
-                          .fixed_ms = times_.sample_ms(num_seqs, with_drafts).value_or(0.0)};
-    if (!with_drafts) return plain;
-    std::optional<double> draft_ms = times_.draft_ms(num_seqs, false);
-    if (!draft_ms && draft_curve_.empty()) draft_ms = times_.draft_ms(num_seqs, true);
-    return {plain.ms_per_row, plain.fixed_ms + draft_ms.value_or(draft_curve_.ms(num_seqs))};
+    const double draft_ms = with_drafts ? times_.draft_ms(num_seqs, draft_curve_) : 0.0;
+    return {.ms_per_row = times_.ms_per_row(), .fixed_ms = times_.sample_ms(num_seqs, with_drafts) + draft_ms};
 }
 
 double DraftPlanner::step_ms(int64_t num_rows, const StepCosts& costs) const {

@@ -40,7 +40,7 @@ class DraftPlanner {
     // Learns from drafts whose step is over: num_verified of them were verified, num_accepted of those accepted.
     void observe(const SequenceDrafts& drafts, int64_t num_verified, int64_t num_accepted);
     // Corrects the curves by what a decode step really took. Without it they are taken at their word.
-    void observe(const DecodeStep& step) { times_.observe(step, step_curve_); }
+    void observe(const DecodeStep& step) { times_.observe(step, step_curve_, draft_curve_); }
     const StepTimes& times() const { return times_; }
 
   private:

@@ -5,7 +5,7 @@
 
 namespace deepinfer {
 
-void StepTimes::observe(const DecodeStep& step, const CostCurve& step_curve) {
+void StepTimes::observe(const DecodeStep& step, const CostCurve& step_curve, const CostCurve& draft_curve) {
     ++num_steps_;
     if (const CostPoint* point = step_curve.at(step.num_rows)) {
         auto& window = slopes_[point->size];
@@ -13,7 +13,9 @@ void StepTimes::observe(const DecodeStep& step, const CostCurve& step_curve) {
         window.last_step = num_steps_;
     }
     add(step.verifies ? verify_samples_ : plain_samples_, step.num_seqs, step.ms.sample);
-    if (step.drafts) add(drafts_, step.num_seqs, step.ms.draft);
+    if (!step.drafts) return;
+    add(drafts_, step.num_seqs, step.ms.draft);
+    if (!draft_curve.empty()) add(draft_ratio_, step.ms.draft / draft_curve.ms(step.num_seqs));
 }
 
 double StepTimes::ms_per_row() const {
@@ -28,37 +30,43 @@ double StepTimes::ms_per_row() const {
     return std::max(*middle, 0.0);
 }
 
-std::optional<double> StepTimes::sample_ms(int64_t num_seqs, bool verifies) const {
+double StepTimes::sample_ms(int64_t num_seqs, bool verifies) const {
     const PartTimes& first = verifies ? verify_samples_ : plain_samples_;
     const PartTimes& second = verifies ? plain_samples_ : verify_samples_;
     for (const int64_t key : {num_seqs, int64_t{0}}) {
         for (const PartTimes* times : {&first, &second}) {
-            if (const auto ms = part_ms(*times, key)) return ms;
+            if (const auto ms = recent(*times, key)) return *ms;
         }
     }
-    return std::nullopt;
+    return 0.0;
 }
 
-std::optional<double> StepTimes::draft_ms(int64_t num_seqs, bool any) const {
-    return part_ms(drafts_, any ? 0 : num_seqs);
+double StepTimes::draft_ms(int64_t num_seqs, const CostCurve& draft_curve) const {
+    if (const auto ms = recent(drafts_, num_seqs)) return *ms;
+    if (draft_curve.empty()) return recent(drafts_, 0).value_or(0.0);
+    return draft_curve.ms(num_seqs) * recent(draft_ratio_).value_or(1.0);
+}
+
+void StepTimes::add(Window<9>& window, double value) {
+    // What is older must not be mixed with what is measured now.
+    if (num_steps_ - window.last_step > kMaxAge) window.median = {};
+    window.median.add(value);
+    window.last_step = num_steps_;
 }
 
 void StepTimes::add(PartTimes& times, int64_t num_seqs, double ms) {
-    for (const int64_t key : {num_seqs, int64_t{0}}) {
-        Window<9>& window = times[key];
-        // What is older must not be mixed with what is measured now.
-        if (num_steps_ - window.last_step > kMaxAge) window.median = {};
-        window.median.add(ms);
-        window.last_step = num_steps_;
-    }
+    add(times[num_seqs], ms);
+    add(times[0], ms);
 }
 
-std::optional<double> StepTimes::part_ms(const PartTimes& times, int64_t num_seqs) const {
-    const auto found = times.find(num_seqs);
-    if (found == times.end()) return std::nullopt;
-    const Window<9>& window = found->second;
+std::optional<double> StepTimes::recent(const Window<9>& window) const {
     if (num_steps_ - window.last_step > kMaxAge || window.median.size() < kPartSamples) return std::nullopt;
     return window.median.median();
+}
+
+std::optional<double> StepTimes::recent(const PartTimes& times, int64_t num_seqs) const {
+    const auto found = times.find(num_seqs);
+    return found == times.end() ? std::nullopt : recent(found->second);
 }
 
 }  // namespace deepinfer

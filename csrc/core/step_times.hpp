@@ -35,15 +35,17 @@ class StepTimes {
     static constexpr int64_t kSlopeSamples = 10;  // of one size, before it counts
     static constexpr int64_t kPartSamples = 5;    // of sampling and drafting
 
-    void observe(const DecodeStep& step, const CostCurve& step_curve);
+    void observe(const DecodeStep& step, const CostCurve& step_curve, const CostCurve& draft_curve);
 
     // Time that a step takes above the curve, by row of the curve's size: longer contexts. Median over the sizes of
     // each size's median, at least 0.
     double ms_per_row() const;
-    // Time of sampling for so many sequences, with or without drafts to verify; of drafting. For another number of
-    // sequences if that is all there is (any), nothing if too few steps have been seen.
-    std::optional<double> sample_ms(int64_t num_seqs, bool verifies) const;
-    std::optional<double> draft_ms(int64_t num_seqs, bool any) const;
+    // Time of sampling for so many sequences, with or without drafts to verify. For another number of sequences or
+    // for the other kind of step if that is all there is, 0 if too few steps have been seen.
+    double sample_ms(int64_t num_seqs, bool verifies) const;
+    // Time of drafting for so many sequences. Not seen lately: what the curve says, times what drafting lately took
+    // against the curve.
+    double draft_ms(int64_t num_seqs, const CostCurve& draft_curve) const;
 
   private:
     template <size_t kCapacity>
@@ -54,14 +56,17 @@ class StepTimes {
     // Of one part of a step, by number of sequences; key 0 stands for any number.
     using PartTimes = std::map<int64_t, Window<9>>;
 
+    void add(Window<9>& window, double value);
     void add(PartTimes& times, int64_t num_seqs, double ms);
-    std::optional<double> part_ms(const PartTimes& times, int64_t num_seqs) const;
+    std::optional<double> recent(const Window<9>& window) const;
+    std::optional<double> recent(const PartTimes& times, int64_t num_seqs) const;
 
     int64_t num_steps_ = 0;
     std::map<int64_t, Window<101>> slopes_;  // by size of the curve
     PartTimes plain_samples_;
     PartTimes verify_samples_;
     PartTimes drafts_;
+    Window<9> draft_ratio_;  // to the curve
 };
 
 }  // namespace deepinfer

@@ -13,9 +13,10 @@ using namespace deepinfer;
 namespace {
 
 const CostCurve kCurve({{1, 10}, {4, 12}, {16, 20}});
+const CostCurve kDraftCurve({{1, 1}, {2, 2}, {5, 5}});
 
 void observe(StepTimes& times, int count, DecodeStep step) {
-    for (int i = 0; i < count; ++i) times.observe(step, kCurve);
+    for (int i = 0; i < count; ++i) times.observe(step, kCurve, kDraftCurve);
 }
 
 }  // namespace
@@ -53,24 +54,31 @@ TEST_CASE("step times: slope is the median over sizes with enough samples, and n
     CHECK(fast.ms_per_row() == 0.0);
 }
 
-TEST_CASE("step times: sampling and drafting by number of sequences, else of any, else unknown") {
+TEST_CASE("step times: sampling by number of sequences, else of any, else nothing") {
     StepTimes times;
-    CHECK_FALSE(times.sample_ms(2, true));
-    CHECK_FALSE(times.draft_ms(2, true));
+    CHECK(times.sample_ms(2, true) == 0);
     const DecodeStep step{.num_rows = 6, .num_seqs = 2, .verifies = true, .drafts = true, .ms = {10, 3, 4}};
     observe(times, 4, step);
-    CHECK_FALSE(times.sample_ms(2, true));
+    CHECK(times.sample_ms(2, true) == 0);
     observe(times, 1, step);
-    CHECK(*times.sample_ms(2, true) == 3);
-    CHECK(*times.sample_ms(7, true) == 3);
-    CHECK(*times.sample_ms(2, false) == 3);
-    CHECK(*times.draft_ms(2, false) == 4);
-    CHECK_FALSE(times.draft_ms(7, false));
-    CHECK(*times.draft_ms(7, true) == 4);
+    CHECK(times.sample_ms(2, true) == 3);
+    CHECK(times.sample_ms(7, true) == 3);
+    CHECK(times.sample_ms(2, false) == 3);
     observe(times, 5, {.num_rows = 2, .num_seqs = 2, .ms = {10, 1, 0}});
-    CHECK(*times.sample_ms(2, false) == 1);
-    CHECK(*times.sample_ms(2, true) == 3);
-    CHECK(*times.draft_ms(2, false) == 4);  // steps without drafts say nothing about drafting
+    CHECK(times.sample_ms(2, false) == 1);
+    CHECK(times.sample_ms(2, true) == 3);
+}
+
+TEST_CASE("step times: drafting by number of sequences, else by the curve and what it was worth lately") {
+    StepTimes times;
+    CHECK(times.draft_ms(2, kDraftCurve) == 2);
+    CHECK(times.draft_ms(2, {}) == 0);
+    observe(times, 5, {.num_rows = 6, .num_seqs = 2, .verifies = true, .drafts = true, .ms = {10, 3, 7}});
+    CHECK(times.draft_ms(2, kDraftCurve) == 7);
+    CHECK(times.draft_ms(5, kDraftCurve) == doctest::Approx(5 * 3.5));
+    CHECK(times.draft_ms(5, {}) == 7);
+    observe(times, 5, {.num_rows = 2, .num_seqs = 2, .ms = {10, 1, 0}});
+    CHECK(times.draft_ms(2, kDraftCurve) == 7);  // steps without drafts say nothing about drafting
 }
 
 TEST_CASE("step times: what has not been seen for long is forgotten") {
@@ -78,15 +86,15 @@ TEST_CASE("step times: what has not been seen for long is forgotten") {
     observe(times, 20, {.num_rows = 4, .num_seqs = 1, .verifies = true, .drafts = true, .ms = {16, 3, 500}});
     const DecodeStep other{.num_rows = 1, .num_seqs = 1, .ms = {10, 1, 0}};
     observe(times, StepTimes::kMaxAge, other);
-    CHECK(*times.draft_ms(1, false) == 500);
+    CHECK(times.draft_ms(1, kDraftCurve) == 500);
     observe(times, 1, other);
-    CHECK_FALSE(times.draft_ms(1, false));
-    CHECK_FALSE(times.draft_ms(1, true));
+    CHECK(times.draft_ms(1, kDraftCurve) == 1);
+    CHECK(times.draft_ms(1, {}) == 0);
     CHECK(times.ms_per_row() == 0.0);
     observe(times, 4, {.num_rows = 4, .num_seqs = 1, .verifies = true, .drafts = true, .ms = {12, 3, 5}});
-    CHECK_FALSE(times.draft_ms(1, false));  // the old ones do not count as samples either
+    CHECK(times.draft_ms(1, kDraftCurve) == 1);  // the old ones do not count as samples either
     observe(times, 1, {.num_rows = 4, .num_seqs = 1, .verifies = true, .drafts = true, .ms = {12, 3, 5}});
-    CHECK(*times.draft_ms(1, false) == 5);
+    CHECK(times.draft_ms(1, kDraftCurve) == 5);
 }
 
 TEST_CASE("draft calibration: judged drafts only, in the bin of their confidence") {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,6 +48,7 @@ def speculative(
     prompts: _Prompts = None,
     numerics: _Numerics = "official",
     acceptance: _Acceptance = None,
+    cpu_time: Annotated[bool, typer.Option("--cpu-time", help="Count processor time: for a shared machine.")] = False,
     json: _Json = False,
     plot: Annotated[Path | None, typer.Option(help="Reliability diagram of the fixed mode, .svg or .png.")] = None,
 ) -> None:
@@ -60,8 +62,9 @@ def speculative(
             drafts = mode.options(num_drafts, curve, _given(acceptance=acceptance))
             return {"model": model, "numerics": numerics, "max_num_seqs": batch, "speculative": drafts}
 
+        clock = time.process_time if cpu_time else time.perf_counter
         params = SamplingParams(temperature=temperature, max_tokens=max_tokens, ignore_eos=True, seed=0)
-        figures = compare_modes(options, lambda llm: _batch(llm, prompts, batch), params, repeats)
+        figures = compare_modes(options, lambda llm: _batch(llm, prompts, batch), params, repeats, clock)
         if plot is not None:
             draw_reliability(figures[list(DraftMode).index(DraftMode.FIXED)].counts.calibration, plot)
     if json:

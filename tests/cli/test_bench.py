@@ -32,7 +32,11 @@ def test_three_modes_side_by_side(prompts: Path, tmp_path: Path) -> None:
     off, fixed, scheduled = rows
     assert [row["mode"] for row in rows] == ["off", "fixed", "scheduled"]
     assert all(row["tokens"] == 24 and row["tokens_per_second"] > 0 for row in rows)
-    assert off["ratio_to_off"] == off["tokens_per_step"] == 1 and off["verify_steps"] == 0 and off["tokens_per_verify_step"] is None
+    assert (
+        off["ratio_to_off"] == off["tokens_per_step"] == 1
+        and off["verify_steps"] == 0
+        and off["tokens_per_verify_step"] is None
+    )
     assert fixed["undrafted_steps"] == 0 and fixed["tokens_per_verify_step"] >= 1
     assert sum(scheduled["verified_at"]) < sum(fixed["verified_at"])
     invoke("bench", "speculative", *options, "--curve", "no/such/curve.json", code=2)
