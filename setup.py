@@ -18,7 +18,7 @@ FILE_FLAGS = {
     "kernels_avx2.cpp": ["-mavx2", "-mfma", "-mf16c"],
     "kernels_avx512.cpp": [
         *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"),
-        "-Wno-maybe-uninitialized",  # false alarms in the intrinsics' headers of gcc 12
+        *("-Wno-maybe-uninitialized", "-Wno-uninitialized"),  # false alarms in the intrinsics' headers of gcc 12
     ],
 }
 

@@ -1,16 +1,12 @@
 // Kernel of ops/rms_norm.hpp.
 #pragma once
 
+#include "cpu/kernels/lanes.hpp"
 #include "cpu/kernels/round.hpp"
 #include "cpu/ops/rms_norm.hpp"
 #include "cpu/simd/f32x16.hpp"
 
 namespace deepinfer::cpu::DEEPINFER_CPU_ISA {
-
-// Lanes that the last step of a loop over n elements in steps of 16 has, at element i.
-inline int lanes_left(int64_t n, int64_t i) {
-    return n - i < 16 ? static_cast<int>(n - i) : 16;
-}
 
 inline float sum_of_squares(const float* x, int64_t n) {
     F32x16 sum = F32x16::zero();

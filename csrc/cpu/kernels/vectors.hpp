@@ -111,11 +111,10 @@ inline F32x16 decode_e4m3(const uint8_t* codes, int n) {
     return F32x16::select(value.abs() == F32x16::set(480.0f / 256.0f), nan, value * F32x16::set(256.0f));
 }
 
-inline void decode_fp8_vector(const uint8_t* data, float* out, int64_t dim) {
-    const uint8_t* scales = data + dim;
+inline void decode_fp8_vector(const uint8_t* codes, const uint8_t* scales, float* out, int64_t dim) {
     for (int64_t i = 0; i < dim; i += 16) {
         const int n = dim - i < 16 ? static_cast<int>(dim - i) : 16;
-        (decode_e4m3(data + i, n) * F32x16::set(kE8m0.values[scales[i / 32]])).store(out + i, n);
+        (decode_e4m3(codes + i, n) * F32x16::set(kE8m0.values[scales[i / 32]])).store(out + i, n);
     }
 }
 
@@ -144,17 +143,18 @@ inline void decode_fp4_vector(const uint8_t* data, float* out, int64_t dim, bool
     }
 }
 
+inline void decode_vector(const uint8_t* data, float* out, int64_t dim, VectorRounding rounding) {
+    if (rounding == VectorRounding::kNone)
+        __builtin_memcpy(out, data, static_cast<size_t>(dim) * sizeof(float));
+    else if (rounding == VectorRounding::kFp8Group32)
+        decode_fp8_vector(data, data + dim, out, dim);
+    else
+        decode_fp4_vector(data, out, dim, rounding == VectorRounding::kFp4Group16);
+}
+
 inline void decode_vectors(const DecodeVectorsArgs& args, Range rows) {
-    for (int64_t t = rows.begin; t < rows.end; ++t) {
-        const uint8_t* data = args.data + t * args.data_stride;
-        float* out = args.out + t * args.out_stride;
-        if (args.rounding == VectorRounding::kNone)
-            __builtin_memcpy(out, data, static_cast<size_t>(args.dim) * sizeof(float));
-        else if (args.rounding == VectorRounding::kFp8Group32)
-            decode_fp8_vector(data, out, args.dim);
-        else
-            decode_fp4_vector(data, out, args.dim, args.rounding == VectorRounding::kFp4Group16);
-    }
+    for (int64_t t = rows.begin; t < rows.end; ++t)
+        decode_vector(args.data + t * args.data_stride, args.out + t * args.out_stride, args.dim, args.rounding);
 }
 
 }  // namespace deepinfer::cpu::DEEPINFER_CPU_ISA

@@ -8,7 +8,7 @@ namespace deepinfer::cpu {
 class Context;
 
 // out = streams + sigmoid(sign(dot) * sqrt(max(|dot|, 1e-6))) * value; dot is the product of the RMS-normed, weighted
-// stream and key, times dim^(-1/2). May work in place (out == streams).
+// stream and key, times dot_scale. May work in place (out == streams).
 struct EngramGateArgs {
     const float* streams = nullptr;   // [num_rows, S, dim]
     const float* keys = nullptr;      // row r: [S, dim] at keys + r * keys_stride
@@ -22,6 +22,7 @@ struct EngramGateArgs {
     int64_t keys_stride = 0;
     int64_t value_stride = 0;
     float eps = 0.0f;
+    float dot_scale = 1.0f;  // float32(dim^(-1/2))
     bool rounds_bf16 = false;
 };
 

@@ -13,7 +13,8 @@ struct EntryView {
     int64_t entries_per_block = 0;
     int64_t entry_bytes = 0;
 
-    const uint8_t* at(int64_t entry) const {
+    [[gnu::always_inline]] inline const uint8_t* at(
+        int64_t entry) const {  // never linked from a file of another target
         if (block_table == nullptr) return data + entry * entry_bytes;
         const int64_t block = block_table[entry / entries_per_block];
         return data + (block * entries_per_block + entry % entries_per_block) * entry_bytes;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cpu/ops/stream_limit.hpp"
+
 namespace deepinfer::cpu {
 
 class Context;
@@ -25,8 +27,6 @@ struct HcMixArgs {
     float eps = 0.0f;
     float norm_eps = 0.0f;
 };
-
-inline constexpr int64_t kMaxStreams = 16;
 
 // Throws std::invalid_argument for more than kMaxStreams streams.
 void hc_mix(Context& context, const HcMixArgs& args);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cpu/ops/stream_limit.hpp"
+
 namespace deepinfer::cpu {
 
 class Context;
@@ -22,6 +24,7 @@ struct HcReadArgs {
     bool rounds_bf16 = false;
 };
 
+// Throws std::invalid_argument for more than kMaxStreams streams.
 void hc_read(Context& context, const HcReadArgs& args);
 
 }  // namespace deepinfer::cpu

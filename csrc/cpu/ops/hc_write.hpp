@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cpu/ops/stream_limit.hpp"
+
 namespace deepinfer::cpu {
 
 class Context;

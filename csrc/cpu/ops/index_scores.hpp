@@ -29,6 +29,8 @@ struct IndexScoresArgs {
     bool rounds_bf16 = false;  // the scaled score
 };
 
+inline constexpr int64_t kKeyTile = 64;  // keys decoded at a time, at most
+
 void index_scores(Context& context, const IndexScoresArgs& args);
 
 }  // namespace deepinfer::cpu

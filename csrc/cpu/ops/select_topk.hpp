@@ -16,6 +16,11 @@ struct SelectTopkArgs {
     int64_t k = 0;
 };
 
+// Candidates that a kernel collects before it drops those that cannot be among the k best.
+inline int64_t topk_capacity(int64_t k) {
+    return 2 * k + 1024;
+}
+
 void select_topk(Context& context, const SelectTopkArgs& args);
 
 }  // namespace deepinfer::cpu

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cpu/ops/stream_limit.hpp"
+
 namespace deepinfer::cpu {
 
 class Context;
@@ -17,6 +19,7 @@ struct StreamMeanArgs {
     bool rounds_bf16 = false;
 };
 
+// Throws std::invalid_argument for more than kMaxStreams streams.
 void stream_mean(Context& context, const StreamMeanArgs& args);
 
 }  // namespace deepinfer::cpu

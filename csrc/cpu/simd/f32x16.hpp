@@ -12,6 +12,8 @@
 // * to_int rounds likewise; what does not fit gives INT32_MIN. shift_right keeps the sign.
 // * sum, max_lane: over the lanes, as a halving tree (lane i with lane i + 8, then + 4, + 2, + 1). sum4: the sums
 //   of four vectors, in order.
+// * swap_lanes<N>: lane i gets lane i ^ N, N = 1, 2, 4 or 8. pair_sums<N>(a, b): lane i is lane i plus lane i ^ N, of a
+//   where i & N is 0 and of b elsewhere; four rounds of it (8, 4, 2, 1) make the sum() of sixteen vectors.
 // * Lanes: one register of the instruction set, Lanes::kSize lanes; F32x16::join makes a vector of 16 / kSize of them.
 //   For loops that need every register.
 //

@@ -148,6 +148,19 @@ struct F32x16 {
                 _mm256_round_ps(hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
     }
 
+    template <int N>
+    F32x16 swap_lanes() const {
+        if constexpr (N == 8) return {hi, lo};
+        if constexpr (N == 4) return {_mm256_permute2f128_ps(lo, lo, 1), _mm256_permute2f128_ps(hi, hi, 1)};
+        if constexpr (N == 2) return {_mm256_permute_ps(lo, 0x4E), _mm256_permute_ps(hi, 0x4E)};
+        return {_mm256_permute_ps(lo, 0xB1), _mm256_permute_ps(hi, 0xB1)};
+    }
+    template <int N>
+    static F32x16 pair_sums(F32x16 a, F32x16 b) {
+        if constexpr (N == 8) return {_mm256_add_ps(a.lo, a.hi), _mm256_add_ps(b.lo, b.hi)};
+        return {pair_sums8<N>(a.lo, b.lo), pair_sums8<N>(a.hi, b.hi)};
+    }
+
     float sum() const {
         __m256 a = _mm256_add_ps(lo, hi);
         __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -173,6 +186,14 @@ struct F32x16 {
     }
 
   private:
+    template <int N>
+    static __m256 pair_sums8(__m256 a, __m256 b) {
+        if constexpr (N == 4)
+            return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+        if constexpr (N == 2) return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xEE));
+        return _mm256_add_ps(_mm256_blend_ps(a, _mm256_moveldup_ps(b), 0xAA),
+                             _mm256_blend_ps(_mm256_movehdup_ps(a), b, 0xAA));
+    }
     static __m256i first(int n) {
         return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     }

@@ -99,6 +99,25 @@ struct F32x16 {
     F32x16 sqrt() const { return {_mm512_sqrt_ps(v)}; }
     F32x16 round() const { return {_mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
 
+    template <int N>
+    F32x16 swap_lanes() const {
+        if constexpr (N == 8) return {_mm512_shuffle_f32x4(v, v, 0x4E)};
+        if constexpr (N == 4) return {_mm512_shuffle_f32x4(v, v, 0xB1)};
+        if constexpr (N == 2) return {_mm512_permute_ps(v, 0x4E)};
+        return {_mm512_permute_ps(v, 0xB1)};
+    }
+    template <int N>
+    static F32x16 pair_sums(F32x16 a, F32x16 b) {
+        if constexpr (N == 8)
+            return {_mm512_add_ps(_mm512_shuffle_f32x4(a.v, b.v, 0x44), _mm512_shuffle_f32x4(a.v, b.v, 0xEE))};
+        if constexpr (N == 4)
+            return {_mm512_add_ps(_mm512_mask_shuffle_f32x4(a.v, 0xF0F0, b.v, b.v, 0xA0),
+                                  _mm512_mask_shuffle_f32x4(b.v, 0x0F0F, a.v, a.v, 0xF5))};
+        if constexpr (N == 2)
+            return {_mm512_add_ps(_mm512_shuffle_ps(a.v, b.v, 0x44), _mm512_shuffle_ps(a.v, b.v, 0xEE))};
+        return {_mm512_add_ps(_mm512_mask_moveldup_ps(a.v, 0xAAAA, b.v), _mm512_mask_movehdup_ps(b.v, 0x5555, a.v))};
+    }
+
     float sum() const { return sum8(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1))); }
     static void sum4(F32x16 a, F32x16 b, F32x16 c, F32x16 d, float* out) {
         const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a.v, b.v, 0x44), _mm512_shuffle_f32x4(a.v, b.v, 0xEE));

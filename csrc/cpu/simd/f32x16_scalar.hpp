@@ -162,6 +162,15 @@ struct F32x16 {
         return each([&](int i) { return std::nearbyint(v[i]); });
     }
 
+    template <int N>
+    F32x16 swap_lanes() const {
+        return each([&](int i) { return v[i ^ N]; });
+    }
+    template <int N>
+    static F32x16 pair_sums(F32x16 a, F32x16 b) {
+        return each([&](int i) { return i & N ? b.v[i ^ N] + b.v[i] : a.v[i] + a.v[i ^ N]; });
+    }
+
     float sum() const {
         F32x16 a = *this;
         for (int half = 8; half > 0; half /= 2)

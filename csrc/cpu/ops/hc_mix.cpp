@@ -1,0 +1,17 @@
+#include "cpu/ops/hc_mix.hpp"
+
+#include <algorithm>
+
+#include "cpu/context.hpp"
+
+namespace deepinfer::cpu {
+
+void hc_mix(Context& context, const HcMixArgs& args) {
+    check_num_streams(args.num_streams);
+    const int64_t grain = std::max<int64_t>(
+        1, kGrainElements /
+               std::max<int64_t>(args.num_streams * args.dim * args.num_streams * (args.num_streams + 2) / 8, 1));
+    context.pool().for_ranges(args.num_rows, grain, [&](Range rows) { context.kernels().hc_mix(args, rows); });
+}
+
+}  // namespace deepinfer::cpu

@@ -1,0 +1,17 @@
+#include "cpu/ops/select_topk.hpp"
+
+#include <algorithm>
+
+#include "cpu/context.hpp"
+
+namespace deepinfer::cpu {
+
+void select_topk(Context& context, const SelectTopkArgs& args) {
+    const int64_t capacity = topk_capacity(args.k);
+    const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(args.num_entries + args.k, 1));
+    context.pool().for_ranges(args.num_rows, grain, [&](Range rows, int thread) {
+        context.kernels().select_topk(args, rows, context.thread_scratch(thread, 3 * capacity), capacity);
+    });
+}
+
+}  // namespace deepinfer::cpu
