@@ -14,10 +14,15 @@ void bind_draft_calibration(pybind11::module_& m);
 void bind_scheduler(pybind11::module_& m);
 
 // Into the submodule deepinfer._C.cpu.
+void bind_cpu_attention(pybind11::module_& m);
 void bind_cpu_context(pybind11::module_& m);
 void bind_cpu_weight_stack(pybind11::module_& m);
 void bind_cpu_matmul(pybind11::module_& m);
 void bind_cpu_moe(pybind11::module_& m);
 void bind_cpu_vectors(pybind11::module_& m);
+void bind_cpu_engram(pybind11::module_& m);
+void bind_cpu_hyper_connections(pybind11::module_& m);
+void bind_cpu_sampling(pybind11::module_& m);
+void bind_cpu_selection(pybind11::module_& m);
 
 }  // namespace deepinfer

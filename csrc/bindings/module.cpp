@@ -17,4 +17,9 @@ PYBIND11_MODULE(_C, m) {
     deepinfer::bind_cpu_matmul(cpu);
     deepinfer::bind_cpu_moe(cpu);
     deepinfer::bind_cpu_vectors(cpu);
+    deepinfer::bind_cpu_attention(cpu);
+    deepinfer::bind_cpu_engram(cpu);
+    deepinfer::bind_cpu_hyper_connections(cpu);
+    deepinfer::bind_cpu_sampling(cpu);
+    deepinfer::bind_cpu_selection(cpu);
 }

@@ -4,6 +4,8 @@ Ops take tensors as addresses (`data_ptr()`) of contiguous memory on the CPU, 0 
 said in csrc/cpu/ops/<op>.hpp. Nothing is checked: `deepinfer.ops.cpu` is the way to call them.
 """
 
+from collections.abc import Sequence
+
 class Context:
     """Threads and kernels of one engine's CPU ops.
 
@@ -80,3 +82,215 @@ def encode_vectors(context: Context, *, x: int, out: int, num_rows: int, dim: in
 
 def decode_vectors(context: Context, *, data: int, out: int, num_rows: int, dim: int, rounding: str) -> None:
     """data uint8 [num_rows, packed bytes] -> out f32 [num_rows, dim]."""
+
+class DrawRow:
+    """How one row's token is drawn.
+
+    Args:
+        temperature: at most 1e30, > 0.
+        min_weight: int(min_p * 2^40).
+        top_p: 1: no limit.
+        top_k: 0: no limit.
+        word: 64 random bits.
+    """
+
+    def __init__(self, *, temperature: float, min_weight: int, top_p: float, top_k: int, word: int) -> None: ...
+
+def apply_rope(
+    context: Context,
+    *,
+    x: int,
+    cos: int,
+    sin: int,
+    out: int,
+    num_rows: int,
+    num_heads: int,
+    dim: int,
+    rotated: int,
+    inverse: bool,
+    rounds_bf16: bool,
+) -> None: ...
+def compress_pairs(context: Context, *, pairs: int, out: int, num_pairs: int, dim: int) -> None: ...
+def route(
+    context: Context,
+    *,
+    logits: int,
+    bias: int,
+    ids: int,
+    weights: int,
+    margin: int,
+    num_rows: int,
+    num_experts: int,
+    top_k: int,
+    scaling: float,
+    normalizes: bool,
+) -> None: ...
+def sparse_attention(
+    context: Context,
+    *,
+    q: int,
+    window: int,
+    window_index: int,
+    entries: int,
+    picks: int,
+    sink: int,
+    out: int,
+    num_rows: int,
+    num_heads: int,
+    dim: int,
+    window_size: int,
+    num_picks: int,
+    scale: float,
+    rounds_bf16: bool,
+) -> None: ...
+def engram_gate(
+    context: Context,
+    *,
+    streams: int,
+    keys: int,
+    value: int,
+    q_weight: int,
+    k_weight: int,
+    out: int,
+    num_rows: int,
+    num_streams: int,
+    dim: int,
+    eps: float,
+    dot_scale: float,
+    rounds_bf16: bool,
+) -> None: ...
+def engram_lookup(
+    context: Context, *, rows: int, codes: int, scales: int, out: int, num_rows: int, dim: int
+) -> None: ...
+def ngram_rows(
+    context: Context,
+    *,
+    ids: int,
+    multipliers: int,
+    primes: int,
+    offsets: int,
+    rows: int,
+    num_tokens: int,
+    n: int,
+    num_heads: int,
+) -> None: ...
+def rms_norm(
+    context: Context, *, x: int, weight: int, out: int, num_rows: int, dim: int, eps: float, rounds_bf16: bool
+) -> None: ...
+def embed_rows(
+    context: Context,
+    *,
+    table: int,
+    tokens: int,
+    out: int,
+    num_rows: int,
+    num_streams: int,
+    dim: int,
+    table_is_bf16: bool,
+    rounds_bf16: bool,
+) -> None: ...
+def hc_mix(
+    context: Context,
+    *,
+    streams: int,
+    fn: int,
+    base: int,
+    scale: int,
+    pre: int,
+    post: int,
+    comb: int,
+    num_rows: int,
+    num_streams: int,
+    dim: int,
+    sinkhorn_iters: int,
+    eps: float,
+    norm_eps: float,
+) -> None: ...
+def hc_read(
+    context: Context,
+    *,
+    streams: int,
+    pre: int,
+    norm_weight: int,
+    out: int,
+    num_rows: int,
+    num_streams: int,
+    dim: int,
+    eps: float,
+    norms: bool,
+    rounds_bf16: bool,
+) -> None: ...
+def hc_write(
+    context: Context,
+    *,
+    streams: int,
+    out: int,
+    post: int,
+    comb: int,
+    new_streams: int,
+    num_rows: int,
+    num_streams: int,
+    dim: int,
+    rounds_bf16: bool,
+) -> None: ...
+def stream_mean(
+    context: Context, *, streams: int, out: int, num_rows: int, num_streams: int, dim: int, rounds_bf16: bool
+) -> None: ...
+def argmax_rows(
+    context: Context, *, logits: int, tokens: int, is_finite: int, num_rows: int, num_ids: int, stride: int
+) -> None: ...
+def draw_rows(
+    context: Context, *, logits: int, rows: Sequence[DrawRow], tokens: int, logprobs: int, num_ids: int, stride: int
+) -> None: ...
+def score_tokens(
+    context: Context,
+    *,
+    logits: int,
+    tokens: int,
+    logprobs: int,
+    ranks: int,
+    num_rows: int,
+    num_logits: int,
+    num_ids: int,
+    stride: int,
+) -> None: ...
+def index_scores(
+    context: Context,
+    *,
+    q: int,
+    head_weights: int,
+    keys: int,
+    row_group: int,
+    num_visible: int,
+    out: int,
+    num_rows: int,
+    num_heads: int,
+    dim: int,
+    num_groups: int,
+    num_entries: int,
+    scale: float,
+    rounds_bf16: bool,
+) -> None: ...
+def restrict_to_blocks(
+    context: Context,
+    *,
+    scores: int,
+    blocks: int,
+    out: int,
+    num_rows: int,
+    num_entries: int,
+    num_blocks: int,
+    block_size: int,
+) -> None: ...
+def select_blocks(
+    context: Context,
+    *,
+    scores: int,
+    num_visible: int,
+    blocks: int,
+    num_rows: int,
+    num_entries: int,
+    block_size: int,
+    num_blocks: int,
+) -> None: ...
+def select_topk(context: Context, *, scores: int, picks: int, num_rows: int, num_entries: int, k: int) -> None: ...

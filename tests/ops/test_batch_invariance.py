@@ -114,23 +114,23 @@ def test_grouped_linear(quantize: bool, dtype: torch.dtype, groups: int, rank: i
 
 
 @pytest.mark.parametrize("dim", [1, 33, 128, 1280])
-def test_rms_norm(dim: int):
+def test_rms_norm(ops: Ops, dim: int):
     w = normal(dim, seed=1)
-    assert_rows_independent(lambda x: reference.rms_norm(x, w, 1e-20, F32), normal(40, dim))
-    assert_rows_independent(lambda x: reference.rms_norm(x, None, 1e-20, BF16), normal(40, dim, dtype=BF16))
+    assert_rows_independent(lambda x: ops.rms_norm(x, w, 1e-20, F32), normal(40, dim))
+    assert_rows_independent(lambda x: ops.rms_norm(x, None, 1e-20, BF16), normal(40, dim, dtype=BF16))
 
 
-def test_apply_rope():
+def test_apply_rope(ops: Ops):
     x, angle = normal(40, 3, 48, dtype=BF16), normal(40, 16, seed=1)
-    assert_rows_independent(reference.apply_rope, x, angle.cos(), angle.sin())
+    assert_rows_independent(ops.apply_rope, x, angle.cos(), angle.sin())
 
 
 @pytest.mark.parametrize(("size", "dim"), [(4, 64), (4, 50), (2, 32), (3, 40), (5, 72), (1, 32)])
-def test_hyper_connection(size: int, dim: int):
+def test_hyper_connection(ops: Ops, size: int, dim: int):
     count = size * (size + 2)
     fn, base, scale = normal(count, size * dim, seed=1) * 0.1, normal(count, seed=2), normal(3, seed=3)
     assert_rows_independent(
-        lambda x: reference.hc_mix(x, fn, base, scale, sinkhorn_iters=20, eps=1e-6, norm_eps=1e-20),
+        lambda x: ops.hc_mix(x, fn, base, scale, sinkhorn_iters=20, eps=1e-6, norm_eps=1e-20),
         normal(40, size, dim, dtype=BF16),
     )
     assert_rows_independent(
@@ -138,16 +138,16 @@ def test_hyper_connection(size: int, dim: int):
     )
     streams, out = normal(40, size, dim), normal(40, dim, seed=1)
     post, comb = normal(40, size, seed=2), normal(40, size, size, seed=3)
-    assert_rows_independent(lambda s, p: reference.hc_read(s, p, BF16), streams, post)
-    assert_rows_independent(reference.hc_write, streams, out, post, comb)
+    assert_rows_independent(lambda s, p: ops.hc_read(s, p, BF16), streams, post)
+    assert_rows_independent(ops.hc_write, streams, out, post, comb)
 
 
 @pytest.mark.parametrize("num_experts", [4, 16, 384])
-def test_route(num_experts: int):
+def test_route(ops: Ops, num_experts: int):
     gate, bias = normal(num_experts, 64, seed=1, dtype=BF16), normal(num_experts, seed=2)
 
     def op(x: torch.Tensor):
-        result = reference.route(x, gate, bias, top_k=3, scaling=1.5, normalize=True)
+        result = ops.route(x, gate, bias, top_k=3, scaling=1.5, normalize=True)
         return result.ids, result.weights, result.margin
 
     assert_rows_independent(op, normal(40, 64))
@@ -174,41 +174,41 @@ def test_moe(quantize: bool, dtype: torch.dtype, num_experts: int):
     )  # fmt: skip
 
 
-def test_compress_pairs():
-    assert_rows_independent(reference.compress_pairs, normal(40, 2, 33), normal(40, 2, 33, seed=1))
+def test_compress_pairs(ops: Ops):
+    assert_rows_independent(ops.compress_pairs, normal(40, 2, 33), normal(40, 2, 33, seed=1))
 
 
 @pytest.mark.parametrize("heads", [*range(1, 11), 20, 33, 64])
 @pytest.mark.parametrize("round_bf16", [False, True])
-def test_index_scores(heads: int, round_bf16: bool):
+def test_index_scores(ops: Ops, heads: int, round_bf16: bool):
     keys = normal(3, 300, 32, seed=1)
     group = torch.arange(40) * 3 // 40
     visible = torch.arange(40) * 300 // 39
 
     def op(q: torch.Tensor, w: torch.Tensor, g: torch.Tensor, v: torch.Tensor):
-        return reference.index_scores(q, w, keys, g, v, scale=0.25, round_bf16=round_bf16)
+        return ops.index_scores(q, w, keys, g, v, scale=0.25, round_bf16=round_bf16)
 
     assert_rows_independent(op, normal(40, heads, 32), normal(40, heads, seed=2), group, visible)
 
 
-def test_index_scores_do_not_depend_on_the_padding_of_keys():
+def test_index_scores_do_not_depend_on_the_padding_of_keys(ops: Ops):
     q, w, keys = normal(5, 4, 32), normal(5, 4, seed=1), normal(1, 200, 32, seed=2)
     group, visible = torch.zeros(5, dtype=torch.int64), torch.tensor([0, 1, 64, 65, 130])
-    whole = reference.index_scores(q, w, keys, group, visible, scale=1.0, round_bf16=False)
+    whole = ops.index_scores(q, w, keys, group, visible, scale=1.0, round_bf16=False)
     keys[0, 130:] = torch.nan
-    part = reference.index_scores(q, w, keys[:, :130], group, visible, scale=1.0, round_bf16=False)
+    part = ops.index_scores(q, w, keys[:, :130], group, visible, scale=1.0, round_bf16=False)
     assert torch.equal(part, whole[:, :130])
     assert bool((whole[:, 130:] == -torch.inf).all())
 
 
-def test_selection():
+def test_selection(ops: Ops):
     scores = normal(40, 200).mul(4).round()  # many ties
     visible = torch.arange(40) * 5
     scores.masked_fill_(torch.arange(200) >= visible[:, None], -torch.inf)
-    assert_rows_independent(lambda s: reference.select_topk(s, 9), scores)
-    assert_rows_independent(lambda s, v: reference.select_blocks(s, v, block_size=8, num_blocks=5), scores, visible)
-    blocks = reference.select_blocks(scores, visible, block_size=8, num_blocks=5)
-    assert_rows_independent(lambda s, b: reference.restrict_to_blocks(s, b, block_size=8), scores, blocks)
+    assert_rows_independent(lambda s: ops.select_topk(s, 9), scores)
+    assert_rows_independent(lambda s, v: ops.select_blocks(s, v, block_size=8, num_blocks=5), scores, visible)
+    blocks = ops.select_blocks(scores, visible, block_size=8, num_blocks=5)
+    assert_rows_independent(lambda s, b: ops.restrict_to_blocks(s, b, block_size=8), scores, blocks)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_selection():
         *((heads, dim, 16, 8) for heads in range(1, 11) for dim in (32, 64, 160)),
     ],
 )
-def test_sparse_attention(heads: int, dim: int, width: int, count: int):
+def test_sparse_attention(ops: Ops, heads: int, dim: int, width: int, count: int):
     kv, sink = normal(90, dim, seed=1), normal(heads, seed=2)
     index = torch.randint(-1, 90, (40, width), generator=torch.Generator().manual_seed(3))
     entries, valid = (
@@ -236,31 +236,31 @@ def test_sparse_attention(heads: int, dim: int, width: int, count: int):
 
     def op(q: torch.Tensor, i: torch.Tensor, e: torch.Tensor, v: torch.Tensor):
         some = (e, v) if count else (None, None)
-        return reference.sparse_attention(q, kv, i, *some, sink, scale=0.2, out_dtype=F32)
+        return ops.sparse_attention(q, kv, i, *some, sink, scale=0.2, out_dtype=F32)
 
     assert_rows_independent(op, normal(40, heads, dim), index, entries, valid)
 
 
-def test_absent_entries_equal_no_entries():
+def test_absent_entries_equal_no_entries(ops: Ops):
     kv, sink, q = normal(90, 64, seed=1), normal(4, seed=2), normal(20, 4, 64)
     index = torch.randint(-1, 90, (20, 16), generator=torch.Generator().manual_seed(3))
     junk, nobody = torch.full((20, 8, 64), torch.nan), torch.zeros(20, 8, dtype=torch.bool)
-    without = reference.sparse_attention(q, kv, index, None, None, sink, scale=0.2, out_dtype=F32)
-    absent = reference.sparse_attention(q, kv, index, junk, nobody, sink, scale=0.2, out_dtype=F32)
+    without = ops.sparse_attention(q, kv, index, None, None, sink, scale=0.2, out_dtype=F32)
+    absent = ops.sparse_attention(q, kv, index, junk, nobody, sink, scale=0.2, out_dtype=F32)
     assert torch.equal(without, absent)
 
 
-def test_engram():
+def test_engram(ops: Ops):
     constants = ngram_hash(1, layer_ids=(1, 2), vocab_size=50, compressed_vocab_size=40, max_ngram_size=3, num_heads=2)
     ids = torch.randint(0, 40, (40, 3), generator=torch.Generator().manual_seed(0))
-    assert_rows_independent(lambda i: reference.ngram_rows(i, constants), ids)
+    assert_rows_independent(lambda i: ops.ngram_rows(i, constants), ids)
     table = normal(constants.num_rows, 48).to(torch.float8_e4m3fn)
     scales = torch.randint(120, 124, (constants.num_rows, 2), dtype=torch.uint8)
-    rows = reference.ngram_rows(ids, constants)
-    assert_rows_independent(lambda r: reference.engram_lookup(r, table, scales), rows)
+    rows = ops.ngram_rows(ids, constants)
+    assert_rows_independent(lambda r: ops.engram_lookup(r, table, scales), rows)
     q_weight, k_weight = normal(4, 72, seed=1), normal(4, 72, seed=2)
     assert_rows_independent(
-        lambda s, k, v: reference.engram_gate(s, k, v, q_weight, k_weight, eps=1e-20),
+        lambda s, k, v: ops.engram_gate(s, k, v, q_weight, k_weight, eps=1e-20),
         normal(40, 4, 72, dtype=BF16), normal(40, 4, 72, seed=3, dtype=BF16), normal(40, 72, seed=4, dtype=BF16),
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from deepinfer.ops import ngram_hash, reference
+from deepinfer.ops import Ops, ngram_hash
 from tests.ops.builders import normal
 from tests.ops.tolerances import assert_close
 
@@ -65,40 +65,40 @@ def test_published_constants(constants):
 
 
 @pytest.mark.parametrize(("layer", "ngram", "rows"), PUBLISHED_ROWS)
-def test_published_rows(constants, layer: int, ngram: tuple[int, ...], rows: str):
-    got = reference.ngram_rows(torch.tensor([ngram]), constants[layer])
+def test_published_rows(ops: Ops, constants, layer: int, ngram: tuple[int, ...], rows: str):
+    got = ops.ngram_rows(torch.tensor([ngram]), constants[layer])
     assert got.tolist() == [[int(row) for row in rows.split()]]
 
 
-def test_rows_of_nothing_and_of_images(constants):
-    assert reference.ngram_rows(torch.zeros(0, 4, dtype=torch.int64), constants[1]).shape == (0, 24)
-    assert reference.ngram_rows(torch.tensor([[-1, 4, 3, 2]]), constants[1]).tolist() == [[-1] * 24]
+def test_rows_of_nothing_and_of_images(ops: Ops, constants):
+    assert ops.ngram_rows(torch.zeros(0, 4, dtype=torch.int64), constants[1]).shape == (0, 24)
+    assert ops.ngram_rows(torch.tensor([[-1, 4, 3, 2]]), constants[1]).tolist() == [[-1] * 24]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 20])
 @pytest.mark.parametrize("dim", [64, 40])
-def test_lookup(rows: int, dim: int):
+def test_lookup(ops: Ops, rows: int, dim: int):
     codes = normal(30, dim).to(torch.float8_e4m3fn)
     scales = torch.randint(100, 130, (30, -(-dim // 32)), dtype=torch.uint8)
     index = torch.randint(-1, 30, (rows, 3), generator=torch.Generator().manual_seed(1))
-    got = reference.engram_lookup(index, codes, scales)
+    got = ops.engram_lookup(index, codes, scales)
     dense = codes.double() * 2.0 ** (scales.repeat_interleave(32, 1)[:, :dim].double() - 127)
     dense = torch.cat((dense, torch.zeros(1, dim)))  # row -1
     assert torch.equal(got.double(), dense[index].flatten(1))
 
 
-def test_published_gates():
+def test_published_gates(ops: Ops):
     """One column: the normed stream and key are +-1, so dot = q_weight * k_weight."""
     for dot, gate in ((4.0, 0.88079708), (-4.0, 0.11920292), (0.0, 0.50025), (1e-8, 0.50025)):
         streams, keys = torch.ones(1, 1, 1), torch.ones(1, 1, 1)
         weight = torch.tensor([[dot]])
-        got = reference.engram_gate(streams, keys, torch.ones(1, 1), weight, torch.ones(1, 1), eps=1e-20)
+        got = ops.engram_gate(streams, keys, torch.ones(1, 1), weight, torch.ones(1, 1), eps=1e-20)
         assert float(got) - 1 == pytest.approx(gate, abs=3e-7)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 20])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_gate(rows: int, dtype: torch.dtype):
+def test_gate(ops: Ops, rows: int, dtype: torch.dtype):
     streams, keys = normal(rows, 4, 50, dtype=dtype), normal(rows, 4, 50, seed=1, dtype=dtype)
     value, q_weight, k_weight = normal(rows, 50, seed=2, dtype=dtype), normal(4, 50, seed=3), normal(4, 50, seed=4)
     r, k = streams.double(), keys.double()
@@ -107,6 +107,6 @@ def test_gate(rows: int, dtype: torch.dtype):
     dot = (r * q_weight.double() * k_weight.double() * k).sum(-1) * norm_r * norm_k / 50**0.5
     gate = torch.sigmoid(torch.copysign(dot.abs().clamp_min(1e-6).sqrt(), dot))
     want = r + gate[..., None] * value.double()[:, None]
-    got = reference.engram_gate(streams, keys, value, q_weight, k_weight, eps=1e-20)
+    got = ops.engram_gate(streams, keys, value, q_weight, k_weight, eps=1e-20)
     assert got.dtype == dtype
     assert_close(got, want, "engram_gate" if dtype == torch.float32 else "bf16")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from deepinfer.ops import reference
+from deepinfer.ops import Ops
 from deepinfer.ops.reference.sinkhorn import sinkhorn
 from tests.ops.builders import normal
 from tests.ops.tolerances import assert_close
@@ -38,11 +38,11 @@ def test_published_sinkhorn():
 @pytest.mark.parametrize("rows", [0, 1, 17])
 @pytest.mark.parametrize(("size", "dim"), [(4, 32), (4, 50), (2, 16), (3, 20), (1, 8)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_mix(rows: int, size: int, dim: int, dtype: torch.dtype):
+def test_mix(ops: Ops, rows: int, size: int, dim: int, dtype: torch.dtype):
     streams = normal(rows, size, dim, dtype=dtype)
     count = size * (size + 2)
     fn, base, scale = normal(count, size * dim, seed=1) * 0.2, normal(count, seed=2), torch.tensor([0.5, 0.7, 0.9])
-    pre, post, comb = reference.hc_mix(streams, fn, base, scale, sinkhorn_iters=20, eps=1e-6, norm_eps=1e-20)
+    pre, post, comb = ops.hc_mix(streams, fn, base, scale, sinkhorn_iters=20, eps=1e-6, norm_eps=1e-20)
     f = streams.double().flatten(1)
     m = f @ fn.double().T / (f.square().mean(1, keepdim=True) + 1e-20).sqrt()
     b = base.double()
@@ -55,13 +55,13 @@ def test_mix(rows: int, size: int, dim: int, dtype: torch.dtype):
 
 @pytest.mark.parametrize("rows", [0, 1, 17])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_read_and_write(rows: int, dtype: torch.dtype):
+def test_read_and_write(ops: Ops, rows: int, dtype: torch.dtype):
     streams, out = normal(rows, 4, 33, dtype=dtype), normal(rows, 33, seed=1, dtype=dtype)
     pre, post, comb = normal(rows, 4, seed=2), normal(rows, 4, seed=3), normal(rows, 4, 4, seed=4)
-    read = reference.hc_read(streams, pre, torch.float32)
+    read = ops.hc_read(streams, pre, torch.float32)
     assert_close(read, torch.einsum("ti,tid->td", pre.double(), streams.double()), "hc_read")
-    assert torch.equal(reference.hc_read(streams, pre, torch.bfloat16), read.to(torch.bfloat16))
-    got = reference.hc_write(streams, out, post, comb)
+    assert torch.equal(ops.hc_read(streams, pre, torch.bfloat16), read.to(torch.bfloat16))
+    got = ops.hc_write(streams, out, post, comb)
     want = torch.einsum("tij,tid->tjd", comb.double(), streams.double())  # the first index is contracted
     want = want + post.double()[:, :, None] * out.double()[:, None]
     assert got.dtype == dtype

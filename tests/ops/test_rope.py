@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from deepinfer.config.rope_scaling import RopeScaling
-from deepinfer.ops import reference
+from deepinfer.ops import Ops, reference
 from deepinfer.ops.reference.rope_table import rope_frequencies
 from tests.ops.builders import normal
 from tests.ops.tolerances import assert_close
@@ -48,11 +48,11 @@ def test_table():
 
 @pytest.mark.parametrize("shape", [(0, 8), (3, 12), (3, 2, 8), (3, 2, 5, 20)])
 @pytest.mark.parametrize("inverse", [False, True])
-def test_rotation(shape: tuple[int, ...], inverse: bool):
+def test_rotation(ops: Ops, shape: tuple[int, ...], inverse: bool):
     x = normal(*shape)
     cos, sin = reference.rope_table(100, 8, None, 9)
     cos, sin = cos[: shape[0]], sin[: shape[0]]
-    got = reference.apply_rope(x, cos, sin, inverse=inverse)
+    got = ops.apply_rope(x, cos, sin, inverse=inverse)
     pairs = torch.view_as_complex(x[..., -8:].double().reshape(*shape[:-1], 4, 2).contiguous())
     turn = torch.complex(cos.double(), -sin.double() if inverse else sin.double())
     turned = torch.view_as_real(pairs * turn.view(shape[0], *[1] * (len(shape) - 2), 4)).flatten(-2)
@@ -60,18 +60,18 @@ def test_rotation(shape: tuple[int, ...], inverse: bool):
     assert_close(got[..., -8:], turned, "apply_rope")
 
 
-def test_inverse_undoes_and_input_is_untouched():
+def test_inverse_undoes_and_input_is_untouched(ops: Ops):
     x = normal(4, 3, 16)
     before = x.clone()
     cos, sin = reference.rope_table(100, 16, None, 4)
-    back = reference.apply_rope(reference.apply_rope(x, cos, sin), cos, sin, inverse=True)
+    back = ops.apply_rope(ops.apply_rope(x, cos, sin), cos, sin, inverse=True)
     assert torch.equal(x, before)
     torch.testing.assert_close(back, x)
 
 
-def test_bf16_is_float32_rounded_once():
+def test_bf16_is_float32_rounded_once(ops: Ops):
     x = normal(4, 16, dtype=torch.bfloat16)
     cos, sin = reference.rope_table(100, 8, None, 4)
-    got = reference.apply_rope(x, cos, sin)
+    got = ops.apply_rope(x, cos, sin)
     assert got.dtype == torch.bfloat16
-    assert torch.equal(got, reference.apply_rope(x.float(), cos, sin).to(torch.bfloat16))
+    assert torch.equal(got, ops.apply_rope(x.float(), cos, sin).to(torch.bfloat16))

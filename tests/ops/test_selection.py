@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from deepinfer.ops import reference
+from deepinfer.ops import Ops
 from tests.ops.builders import normal
 
 
@@ -24,27 +24,27 @@ def _tied_scores(rows: int, entries: int) -> torch.Tensor:
 @pytest.mark.parametrize("rows", [0, 1, 30])
 @pytest.mark.parametrize("entries", [0, 1, 7, 64, 100])
 @pytest.mark.parametrize("k", [1, 7, 64])
-def test_topk(rows: int, entries: int, k: int):
+def test_topk(ops: Ops, rows: int, entries: int, k: int):
     scores = _tied_scores(rows, entries)
-    got = reference.select_topk(scores, k)
+    got = ops.select_topk(scores, k)
     assert got.shape == (rows, k) and got.dtype == torch.int64
     assert got.tolist() == [_best(row, k) for row in scores.tolist()]
 
 
-def test_topk_with_few_visible():
+def test_topk_with_few_visible(ops: Ops):
     scores = torch.full((2, 20), -torch.inf)
     scores[1, 13], scores[1, 4] = -5.0, -5.0
-    assert reference.select_topk(scores, 3).tolist() == [[-1, -1, -1], [4, 13, -1]]
+    assert ops.select_topk(scores, 3).tolist() == [[-1, -1, -1], [4, 13, -1]]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 30])
 @pytest.mark.parametrize("entries", [0, 1, 8, 61, 64])
 @pytest.mark.parametrize("num_blocks", [1, 3, 20])
-def test_blocks(rows: int, entries: int, num_blocks: int):
+def test_blocks(ops: Ops, rows: int, entries: int, num_blocks: int):
     scores = (normal(rows, entries) * 3).round()
     visible = torch.randint(0, entries + 1, (rows,), generator=torch.Generator().manual_seed(3))
     scores.masked_fill_(torch.arange(entries) >= visible[:, None], -torch.inf)
-    got = reference.select_blocks(scores, visible, block_size=8, num_blocks=num_blocks)
+    got = ops.select_blocks(scores, visible, block_size=8, num_blocks=num_blocks)
     want = []
     for row, count in zip(scores.tolist(), visible.tolist(), strict=True):
         best = [max(row[i : i + 8]) for i in range(0, count, 8)]
@@ -56,14 +56,14 @@ def test_blocks(rows: int, entries: int, num_blocks: int):
 
 @pytest.mark.parametrize("rows", [0, 1, 30])
 @pytest.mark.parametrize("entries", [0, 1, 61, 64])
-def test_restrict(rows: int, entries: int):
+def test_restrict(ops: Ops, rows: int, entries: int):
     scores = normal(rows, entries)
     blocks = torch.full((rows, 5), -1)
     count = -(-entries // 8)
     for row in range(rows if count else 0):
         chosen = torch.randperm(count)[:4].sort().values
         blocks[row, : len(chosen)] = chosen
-    got = reference.restrict_to_blocks(scores, blocks, block_size=8)
+    got = ops.restrict_to_blocks(scores, blocks, block_size=8)
     want = [
         [s if i // 8 in chosen else -math.inf for i, s in enumerate(row)]
         for row, chosen in zip(scores.tolist(), blocks.tolist(), strict=True)
@@ -71,19 +71,19 @@ def test_restrict(rows: int, entries: int):
     assert got.tolist() == want
 
 
-def test_nan_is_never_chosen():
+def test_nan_is_never_chosen(ops: Ops):
     nan, inf = math.nan, math.inf
     scores = torch.tensor([[nan, nan, 0.0, 0.0], [nan] * 4, [1.0, nan, -inf, 3.0], [inf, nan, nan, -5.0]])
-    assert reference.select_topk(scores, 3).tolist() == [[2, 3, -1], [-1, -1, -1], [0, 3, -1], [0, 3, -1]]
-    assert reference.select_topk(scores, 1).tolist() == [[2], [-1], [3], [0]]
-    assert reference.select_topk(scores, 4)[0].tolist() == [2, 3, -1, -1]
+    assert ops.select_topk(scores, 3).tolist() == [[2, 3, -1], [-1, -1, -1], [0, 3, -1], [0, 3, -1]]
+    assert ops.select_topk(scores, 1).tolist() == [[2], [-1], [3], [0]]
+    assert ops.select_topk(scores, 4)[0].tolist() == [2, 3, -1, -1]
 
 
-def test_nan_does_not_choose_a_block():
+def test_nan_does_not_choose_a_block(ops: Ops):
     nan = math.nan
     scores = torch.tensor([[nan, nan, 0.0, nan, 5.0, 4.0, nan, 1.0], [nan] * 8])
     visible = torch.tensor([8, 8])
     pick = {"block_size": 2, "num_blocks": 2}
-    assert reference.select_blocks(scores, visible, **pick).tolist() == [[2, 3], [3, -1]]
+    assert ops.select_blocks(scores, visible, **pick).tolist() == [[2, 3], [3, -1]]
     scores[1] = -math.inf
-    assert reference.select_blocks(scores, torch.tensor([8, 0]), **pick)[1].tolist() == [-1, -1]
+    assert ops.select_blocks(scores, torch.tensor([8, 0]), **pick)[1].tolist() == [-1, -1]

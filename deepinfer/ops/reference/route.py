@@ -37,7 +37,7 @@ def route(
     ids = order[:, :top_k]
     weights = score.gather(1, ids)
     if normalize:
-        weights = weights / tree_sum(weights).add_(1e-20).unsqueeze(1)
+        weights = weights / (tree_sum(weights) + 1e-20).unsqueeze(1)  # not in place: of one term it is that term
     if score.shape[1] > top_k:
         margin = ordered[:, top_k - 1] - ordered[:, top_k]
     else:
