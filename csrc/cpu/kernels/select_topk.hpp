@@ -65,13 +65,32 @@ class TopkBuffer {
     float threshold_ = -kInfinity;
 };
 
+// A score that at least k entries reach, found from the largest scores of parts of the row: at least 2 k parts, one
+// lane each. -inf where that gives nothing. maxima: 2 * topk_capacity(k) floats.
+inline float reached_by_k(const float* scores, int64_t num_entries, int64_t k, float* maxima) {
+    const int64_t num_vectors = (num_entries + 15) / 16;
+    const int64_t part = num_vectors * 8 / k;  // vectors
+    if (part < 2) return -kInfinity;
+    int64_t count = 0;
+    for (int64_t begin = 0; begin < num_vectors; begin += part, count += 16) {
+        const int64_t end = begin + part < num_vectors ? begin + part : num_vectors;
+        F32x16 largest = F32x16::set(-kInfinity);
+        for (int64_t v = begin; v < end; ++v)  // max gives its second operand where the first is NaN
+            largest = F32x16::max(load_or(scores + 16 * v, lanes_left(num_entries, 16 * v), -kInfinity), largest);
+        largest.store(maxima + count);
+    }
+    return kth_largest(maxima, count, k);
+}
+
 // picks: k numbers. memory: 3 * capacity floats.
 inline void select_row(const float* scores, int64_t num_entries, int64_t k, int64_t* picks, float* memory,
                        int64_t capacity) {
     TopkBuffer buffer(memory, capacity, k);
+    const F32x16 least = F32x16::set(k > 0 ? reached_by_k(scores, num_entries, k, memory) : kInfinity);
     for (int64_t i = 0; i < num_entries && k > 0; i += 16) {
         const F32x16 x = load_or(scores + i, lanes_left(num_entries, i), -kInfinity);
-        const uint32_t taken = (F32x16::set(buffer.threshold()) < x).bits();  // not NaN, not -inf
+        const Mask16 better = F32x16::set(buffer.threshold()) < x;  // not NaN, not -inf
+        const uint32_t taken = (better & (least <= x)).bits();
         if (taken == 0) continue;
         buffer.add(x, taken, i);
     }

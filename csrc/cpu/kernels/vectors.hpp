@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/kernels/e8m0.hpp"
+#include "cpu/kernels/lanes.hpp"
 #include "cpu/kernels/quantize.hpp"
 #include "cpu/ops/decode_vectors.hpp"
 #include "cpu/ops/encode_vectors.hpp"
@@ -118,28 +119,43 @@ inline void decode_fp8_vector(const uint8_t* codes, const uint8_t* scales, float
     }
 }
 
-// Undoes split_pairs: even and odd columns become columns in order.
-inline void store_pairs(F32x16 even, F32x16 odd, float* out, int num_pairs) {
-    float columns[2][16];
-    even.store(columns[0]);
-    odd.store(columns[1]);
-    for (int i = 0; i < num_pairs; ++i) {
-        out[2 * i] = columns[0][i];
-        out[2 * i + 1] = columns[1][i];
+// Value of every e4m3 code, the NaN codes included.
+struct E4m3Table {
+    float values[256];
+
+    constexpr E4m3Table() : values() {
+        for (int code = 0; code < 256; ++code) {
+            const int exponent = code >> 3 & 15, mantissa = code & 7;
+            float value = static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * 0x1p-9f;
+            for (int i = 1; i < exponent; ++i) value *= 2.0f;
+            if ((code & 0x7F) == 0x7F) value = __builtin_nanf("");
+            values[code] = code < 128 ? value : -value;
+        }
     }
+};
+
+inline constexpr E4m3Table kE4m3;
+
+// Scales of 32 columns whose pairs are in lanes: the first 8 lanes are the first group of 16.
+inline F32x16 pair_scales(const uint8_t* scales, int num_pairs) {
+    const F32x16 first = F32x16::set(kE4m3.values[scales[0]]);
+    return num_pairs <= 8 ? first : F32x16::select(first_lanes(8), first, F32x16::set(kE4m3.values[scales[1]]));
 }
 
 inline void decode_fp4_vector(const uint8_t* data, float* out, int64_t dim, bool has_e4m3_scales) {
     const uint8_t* scales = data + dim / 2;
-    const int64_t group = has_e4m3_scales ? 16 : 32;
-    for (int64_t i = 0; i < dim; i += group) {
-        const int num_pairs = static_cast<int>((dim - i < group ? dim - i : group) / 2);
-        F32x16 even, odd;
-        F32x16::load_e2m1(data + i / 2, num_pairs, even, odd);
-        const uint8_t code = scales[i / group];
-        float scale = kE8m0.values[code];
-        if (has_e4m3_scales) decode_e4m3(&code, 1).store(&scale, 1);
-        store_pairs(even * F32x16::set(scale), odd * F32x16::set(scale), out + i, num_pairs);
+    for (int64_t i = 0; i < dim; i += 32) {
+        const int num_pairs = lanes_left(dim / 2, i / 2);
+        F32x16 even, odd, a, b;
+        if (num_pairs == 16)
+            F32x16::load_e2m1(data + i / 2, even, odd);
+        else
+            F32x16::load_e2m1(data + i / 2, num_pairs, even, odd);
+        const F32x16 scale =
+            has_e4m3_scales ? pair_scales(scales + i / 16, num_pairs) : F32x16::set(kE8m0.values[scales[i / 32]]);
+        F32x16::join_pairs(even * scale, odd * scale, a, b);
+        a.store(out + i, lanes_left(dim, i));
+        if (num_pairs > 8) b.store(out + i + 16, 2 * num_pairs - 16);
     }
 }
 

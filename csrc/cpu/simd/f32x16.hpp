@@ -7,7 +7,7 @@
 // * load_bf16: 16 bf16 values. load_e4m3: 16 e4m3 codes, each as its value times 2^-8 (multiply the scale by 256; NaN
 //   codes are not known). load_e2m1: 16 bytes of two e2m1 codes, the low nibbles to `even`, the high ones to `odd`.
 //   With a scale argument load_e2m1 gives the values times it.
-// * split_pairs(a, b): lanes 0, 2, 4 ... of a and then of b to `even`, the others to `odd`.
+// * split_pairs(a, b): lanes 0, 2, 4 ... of a and then of b to `even`, the others to `odd`. join_pairs undoes it.
 // * max(a, b), min(a, b): b where either is NaN. Comparisons are false for NaN. round: nearest integer, ties to even.
 // * to_int rounds likewise; what does not fit gives INT32_MIN. shift_right keeps the sign.
 // * sum, max_lane: over the lanes, as a halving tree (lane i with lane i + 8, then + 4, + 2, + 1). sum4: the sums

@@ -103,6 +103,10 @@ struct F32x16 {
         even = {pick<0x88>(a), pick<0x88>(b)};
         odd = {pick<0xDD>(a), pick<0xDD>(b)};
     }
+    static void join_pairs(F32x16 even, F32x16 odd, F32x16& a, F32x16& b) {
+        a = interleave(even.lo, odd.lo);
+        b = interleave(even.hi, odd.hi);
+    }
     static F32x16 from_int(I32x16 x) { return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)}; }
     static F32x16 from_bits(I32x16 x) { return {_mm256_castsi256_ps(x.lo), _mm256_castsi256_ps(x.hi)}; }
     I32x16 bits() const { return {_mm256_castps_si256(lo), _mm256_castps_si256(hi)}; }
@@ -186,6 +190,10 @@ struct F32x16 {
     }
 
   private:
+    static F32x16 interleave(__m256 even, __m256 odd) {
+        const __m256 first = _mm256_unpacklo_ps(even, odd), second = _mm256_unpackhi_ps(even, odd);
+        return {_mm256_permute2f128_ps(first, second, 0x20), _mm256_permute2f128_ps(first, second, 0x31)};
+    }
     template <int N>
     static __m256 pair_sums8(__m256 a, __m256 b) {
         if constexpr (N == 4)

@@ -76,6 +76,11 @@ struct F32x16 {
         even.v = _mm512_permutex2var_ps(a.v, lanes, b.v);
         odd.v = _mm512_permutex2var_ps(a.v, _mm512_add_epi32(lanes, _mm512_set1_epi32(1)), b.v);
     }
+    static void join_pairs(F32x16 even, F32x16 odd, F32x16& a, F32x16& b) {
+        const __m512i lanes = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        a.v = _mm512_permutex2var_ps(even.v, lanes, odd.v);
+        b.v = _mm512_permutex2var_ps(even.v, _mm512_add_epi32(lanes, _mm512_set1_epi32(8)), odd.v);
+    }
     static F32x16 from_int(I32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }
     static F32x16 from_bits(I32x16 x) { return {_mm512_castsi512_ps(x.v)}; }
     I32x16 bits() const { return {_mm512_castps_si512(v)}; }

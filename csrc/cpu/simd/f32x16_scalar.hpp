@@ -96,6 +96,10 @@ struct F32x16 {
         even = each([&](int i) { return i < 8 ? a.v[2 * i] : b.v[2 * i - 16]; });
         odd = each([&](int i) { return i < 8 ? a.v[2 * i + 1] : b.v[2 * i - 15]; });
     }
+    static void join_pairs(F32x16 even, F32x16 odd, F32x16& a, F32x16& b) {
+        a = each([&](int i) { return i % 2 ? odd.v[i / 2] : even.v[i / 2]; });
+        b = each([&](int i) { return i % 2 ? odd.v[8 + i / 2] : even.v[8 + i / 2]; });
+    }
     static F32x16 from_int(I32x16 x) {
         return each([&](int i) { return static_cast<float>(x.v[i]); });
     }
