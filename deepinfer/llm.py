@@ -12,6 +12,7 @@ from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.numerics import Numerics
 from deepinfer.engine.call_params import params_per_prompt
 from deepinfer.engine.engine_options import engine_config
+from deepinfer.engine.prefix_handle import PrefixHandle
 from deepinfer.engine.progress import Progress
 from deepinfer.engine.prompt_encoder import split_prompts
 from deepinfer.engine.request_batch import RequestBatch
@@ -20,7 +21,7 @@ from deepinfer.engine.runtime import EngineRuntime
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.tap import Tap
 from deepinfer.envs import read_environment
-from deepinfer.errors import EngineClosedError, RequestError
+from deepinfer.errors import EngineClosedError, RequestError, UnsupportedFeatureError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestDelta, RequestOutput
 from deepinfer.sampling_params import SamplingParams
@@ -245,6 +246,30 @@ class LLM:
         if not isinstance(request_id, str):
             raise TypeError(f"abort() takes the id of a request, a text, not a {type(request_id).__name__}")
         self._runtime.loop.abort([request_id])
+
+    def save_prefix(self, request_id: str, *, allow_replay: bool = False) -> PrefixHandle:
+        """Keep what a request has in the caches, prompt and generated tokens, for later prompts to begin on.
+
+        Pass the handle as ``{"prefix": handle, "prompt_token_ids": ids}`` (or with "prompt") and the whole prompt as
+        always: as far as it agrees with the saved text, compressed entries are taken from there. Sliding windows are
+        not saved; they are rebuilt from the last window of common tokens. Results then differ a little from those
+        without a prefix (doc/yoco.md), which `allow_replay` accepts.
+
+        Args:
+            request_id: an unfinished request, or one of the latest that ended and whose blocks are not used again yet.
+            allow_replay: has to be True: there is no exact way yet.
+
+        Returns:
+            A handle; close it to give the blocks back. Raises RequestError when the text is not in the caches, or when
+            too little would be left for the requests that are unfinished.
+        """
+        self._require_open()
+        if allow_replay is not True:
+            raise UnsupportedFeatureError(
+                "save_prefix: windows are rebuilt from a few tokens, which changes results a little; pass "
+                "allow_replay=True to accept that (an exact prefix cache is not built yet)"
+            )
+        return self._runtime.loop.save_prefix(request_id)
 
     def get_tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""

@@ -37,6 +37,11 @@ py::array_t<int32_t> token_ids(const Scheduler& scheduler, int64_t seq_id) {
     return py::array_t<int32_t>(static_cast<py::ssize_t>(ids.size()), ids.data());
 }
 
+py::array_t<int32_t> prefix_token_ids(const Scheduler& scheduler, int64_t prefix_id) {
+    const std::vector<int32_t> ids = scheduler.prefix_token_ids(prefix_id);
+    return py::array_t<int32_t>(static_cast<py::ssize_t>(ids.size()), ids.data());
+}
+
 }  // namespace
 
 void bind_scheduler(py::module_& m) {
@@ -64,6 +69,9 @@ void bind_scheduler(py::module_& m) {
             py::arg("step_id"), py::arg("forward"), py::arg("sample"), py::arg("draft"))
         .def("draft_calibration", &S::draft_calibration)
         .def("discard", &S::discard, py::arg("step_id"), Unlocked())
+        .def("save_prefix", &S::save_prefix, py::arg("seq_id"), Unlocked())
+        .def("close_prefix", &S::close_prefix, py::arg("prefix_id"), Unlocked())
+        .def("prefix_token_ids", &prefix_token_ids, py::arg("prefix_id"))
         .def("has_unfinished", &S::has_unfinished)
         .def_property_readonly("num_waiting", &S::num_waiting)
         .def_property_readonly("num_running", &S::num_running)

@@ -12,7 +12,7 @@ void bind_scheduler_config(py::module_& m) {
         .def(py::init([](int64_t num_blocks, int64_t block_size, int64_t num_state_slots, int64_t max_num_seqs,
                          int64_t max_num_batched_tokens, int64_t max_prefill_chunk, int64_t max_model_len,
                          int64_t num_lookback, bool enable_chunked_prefill, int64_t num_drafts, bool varlen,
-                         int64_t keep_tokens) {
+                         int64_t keep_tokens, int64_t replay_tokens, int64_t replay_multiple) {
                  const C config{num_blocks,
                                 block_size,
                                 num_state_slots,
@@ -24,14 +24,17 @@ void bind_scheduler_config(py::module_& m) {
                                 enable_chunked_prefill,
                                 num_drafts,
                                 varlen,
-                                keep_tokens};
+                                keep_tokens,
+                                replay_tokens,
+                                replay_multiple};
                  config.validate();
                  return config;
              }),
              py::arg("num_blocks"), py::arg("block_size"), py::arg("num_state_slots"), py::arg("max_num_seqs"),
              py::arg("max_num_batched_tokens"), py::arg("max_prefill_chunk"), py::arg("max_model_len"),
              py::arg("num_lookback") = 0, py::arg("enable_chunked_prefill") = true, py::arg("num_drafts") = 0,
-             py::arg("varlen") = false, py::arg("keep_tokens") = 0)
+             py::arg("varlen") = false, py::arg("keep_tokens") = 0, py::arg("replay_tokens") = 0,
+             py::arg("replay_multiple") = 1)
         .def_readonly("num_blocks", &C::num_blocks)
         .def_readonly("block_size", &C::block_size)
         .def_readonly("num_state_slots", &C::num_state_slots)
@@ -43,7 +46,9 @@ void bind_scheduler_config(py::module_& m) {
         .def_readonly("enable_chunked_prefill", &C::enable_chunked_prefill)
         .def_readonly("num_drafts", &C::num_drafts)
         .def_readonly("varlen", &C::varlen)
-        .def_readonly("keep_tokens", &C::keep_tokens);
+        .def_readonly("keep_tokens", &C::keep_tokens)
+        .def_readonly("replay_tokens", &C::replay_tokens)
+        .def_readonly("replay_multiple", &C::replay_multiple);
 }
 
 }  // namespace deepinfer

@@ -55,6 +55,8 @@ void bind_step_plan(py::module_& m) {
         .def_property_readonly("cu_seqlens_q", view_of(&P::cu_seqlens_q))
         .def_property_readonly("context_lens", view_of(&P::context_lens))
         .def_property_readonly("prompt_lens", view_of(&P::prompt_lens))
+        .def_property_readonly("window_starts", view_of(&P::window_starts))
+        .def_property_readonly("entry_starts", view_of(&P::entry_starts))
         .def_property_readonly("consumer_starts", view_of(&P::consumer_starts))
         .def_property_readonly("state_slots", view_of(&P::state_slots))
         .def_property_readonly("block_ids", view_of(&P::block_ids))

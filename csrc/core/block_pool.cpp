@@ -18,6 +18,7 @@ BlockPool::BlockPool(int32_t num_total, std::string name) : name_(std::move(name
         throw std::invalid_argument(message("number of ", name_, "s is ", num_total, "; at least 1 is needed"));
     }
     ref_counts_.assign(static_cast<size_t>(num_total), 0);
+    generations_.assign(static_cast<size_t>(num_total), 0);
     next_.resize(static_cast<size_t>(num_total));
     std::iota(next_.begin(), next_.end(), 1);
     next_.back() = kNone;
@@ -34,8 +35,33 @@ int32_t BlockPool::allocate() {
     if (head_ == kNone) tail_ = kNone;
     next_[id] = kNone;
     ref_counts_[id] = 1;
+    ++generations_[id];
     --num_free_;
     return id;
+}
+
+void BlockPool::revive(const std::vector<int32_t>& ids) {
+    for (const int32_t id : ids) {
+        if (ref_count(id) == 0) --num_free_;
+        ++ref_counts_[id];
+    }
+    int32_t last = kNone;
+    for (int32_t id = head_; id != kNone;) {
+        const int32_t next = next_[id];
+        if (ref_counts_[id] == 0) {
+            (last == kNone ? head_ : next_[last]) = id;
+            last = id;
+        } else {
+            next_[id] = kNone;
+        }
+        id = next;
+    }
+    if (last == kNone) {
+        head_ = kNone;
+    } else {
+        next_[last] = kNone;
+    }
+    tail_ = last;
 }
 
 void BlockPool::retain(int32_t id) {

@@ -22,6 +22,11 @@ class BlockPool {
     // Drops a reference; with the last one the unit is free again.
     void release(int32_t id);
 
+    // How often the unit has been allocated: while that stays the same, nobody else has written to it.
+    int64_t generation(int32_t id) const { return generations_.at(static_cast<size_t>(id)); }
+    // Adds a reference to each of the units, which differ; free ones leave the free list. O(num_free).
+    void revive(const std::vector<int32_t>& ids);
+
     int32_t num_total() const { return static_cast<int32_t>(ref_counts_.size()); }
     int32_t num_free() const { return num_free_; }
     int32_t ref_count(int32_t id) const;
@@ -34,6 +39,7 @@ class BlockPool {
 
     std::string name_;
     std::vector<int32_t> ref_counts_;
+    std::vector<int64_t> generations_;
     std::vector<int32_t> next_;  // the free list: unit -> unit freed after it, kNone at the tail
     int32_t head_;
     int32_t tail_;

@@ -11,8 +11,8 @@ KVManager::KVManager(int32_t num_blocks, int32_t block_size, int32_t num_state_s
     if (block_size < 1) throw std::invalid_argument(message("block_size is ", block_size, "; at least 1 is needed"));
 }
 
-bool KVManager::is_idle() const {
-    return blocks_.num_free() == blocks_.num_total() && slots_.num_free() == slots_.num_total();
+bool KVManager::is_idle(int64_t num_held_blocks) const {
+    return blocks_.num_free() + num_held_blocks == blocks_.num_total() && slots_.num_free() == slots_.num_total();
 }
 
 bool KVManager::can_open(int64_t num_tokens, int64_t num_spare_blocks, int64_t num_spare_slots) const {
@@ -27,6 +27,22 @@ void KVManager::open(SequenceCache& cache, int64_t num_tokens) {
     }
     cache.state_slot = slots_.allocate();
     try_grow(cache, num_tokens);
+}
+
+std::optional<CacheCopy> KVManager::open_on(SequenceCache& cache, int64_t num_tokens,
+                                            const std::vector<int32_t>& blocks, int64_t num_shared) {
+    const int64_t num_full = num_shared / block_size_;
+    if (!can_open(num_tokens - num_full * block_size_, 0)) throw std::logic_error("no room behind a saved prefix");
+    cache.block_ids.assign(blocks.begin(), blocks.begin() + num_full);
+    for (const int32_t id : cache.block_ids) blocks_.retain(id);
+    cache.state_slot = slots_.allocate();
+    try_grow(cache, num_tokens);
+    if (num_shared % block_size_ == 0) return std::nullopt;
+    CacheCopy copy;
+    copy.src_block = blocks.at(static_cast<size_t>(num_full));
+    copy.dst_block = cache.block_ids.at(static_cast<size_t>(num_full));
+    blocks_.retain(copy.src_block);
+    return copy;
 }
 
 bool KVManager::try_grow(SequenceCache& cache, int64_t num_tokens) {
@@ -64,8 +80,12 @@ std::optional<CacheCopy> KVManager::try_fork(const SequenceCache& parent, int64_
     return copy;
 }
 
+void KVManager::drop_blocks(const std::vector<int32_t>& block_ids) {
+    for (auto id = block_ids.rbegin(); id != block_ids.rend(); ++id) blocks_.release(*id);
+}
+
 void KVManager::end_copy(const CacheCopy& copy) {
-    slots_.release(copy.src_slot);
+    if (copy.has_slot()) slots_.release(copy.src_slot);
     if (copy.has_block()) blocks_.release(copy.src_block);
 }
 
@@ -76,8 +96,8 @@ void KVManager::release(SequenceCache& cache) {
     cache.state_slot = SequenceCache::kNoSlot;
 }
 
-void KVManager::check(const std::vector<const SequenceCache*>& open_caches,
-                      const std::vector<CacheCopy>& copies) const {
+void KVManager::check(const std::vector<const SequenceCache*>& open_caches, const std::vector<CacheCopy>& copies,
+                      const std::vector<int32_t>& held_blocks) const {
     blocks_.check();
     slots_.check();
     std::vector<int32_t> block_refs(static_cast<size_t>(blocks_.num_total()), 0);
@@ -89,13 +109,14 @@ void KVManager::check(const std::vector<const SequenceCache*>& open_caches,
         }
     }
     for (const CacheCopy& copy : copies) {
-        ++slot_refs.at(static_cast<size_t>(copy.src_slot));
+        if (copy.has_slot()) ++slot_refs.at(static_cast<size_t>(copy.src_slot));
         if (copy.has_block()) ++block_refs.at(static_cast<size_t>(copy.src_block));
     }
+    for (const int32_t id : held_blocks) ++block_refs.at(static_cast<size_t>(id));
     for (int32_t id = 0; id < blocks_.num_total(); ++id) {
         if (block_refs[id] == blocks_.ref_count(id)) continue;
         throw std::logic_error(message("block ", id, " has ", blocks_.ref_count(id), " references, but ",
-                                       block_refs[id], " sequences and copies hold it"));
+                                       block_refs[id], " sequences, copies and prefixes hold it"));
     }
     for (int32_t id = 0; id < slots_.num_total(); ++id) {
         if (slot_refs[id] == slots_.ref_count(id)) continue;

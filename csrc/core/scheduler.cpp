@@ -52,10 +52,13 @@ Scheduler::Scheduler(const SchedulerConfig& config)
 
 void Scheduler::add(SequenceSpec spec) {
     const std::lock_guard lock(mutex_);
-    require_valid(spec);
-    const int64_t max_len = longest_len(spec);
+    const Replay replay = replay_of(spec);
+    require_valid(spec, replay);
+    const int64_t max_len = longest_len(spec, replay);
     const int64_t seq_id = spec.seq_id;
     auto seq = std::make_unique<Sequence>(std::move(spec), max_len, config_.keep_tokens);
+    seq->set_replay(replay);
+    prefixes_.add_user(replay.prefix_id);
     for (const int64_t fork_id : seq->fork_ids()) fork_parents_.emplace(fork_id, seq_id);
     stats_.num_added += 1 + seq->num_forks();
     waiting_.push_back(*seq);
@@ -90,6 +93,7 @@ bool Scheduler::finish(int64_t seq_id, int64_t keep_tokens) {
         drop_fork(seq_id);
     } else {
         cut_verified(*seq, num_generated - keep_tokens);
+        prefixes_.remember(*seq, std::min(seq->num_computed(), seq->prompt_len() + keep_tokens));
         remove(*seq);
     }
     return true;
@@ -132,7 +136,7 @@ std::vector<int32_t> Scheduler::token_ids(int64_t seq_id) const {
     return {seq->token_ids().begin(), seq->token_ids().end()};
 }
 
-void Scheduler::require_valid(const SequenceSpec& spec) const {
+void Scheduler::require_valid(const SequenceSpec& spec, const Replay& replay) const {
     const int64_t prompt_len = static_cast<int64_t>(spec.prompt_token_ids.size());
     const auto refuse = [&spec](const std::string& reason) {
         throw std::invalid_argument(message("sequence ", spec.seq_id, ": ", reason));
@@ -146,10 +150,16 @@ void Scheduler::require_valid(const SequenceSpec& spec) const {
     if (prompt_len > config_.max_model_len) {
         refuse(message("the prompt has ", prompt_len, " tokens, max_model_len is ", config_.max_model_len));
     }
-    if (kv_.blocks_for(prompt_len) > config_.num_blocks) {
-        refuse(message("the prompt has ", prompt_len, " tokens and needs ", kv_.blocks_for(prompt_len),
+    if (spec.prefix_id >= 0 && !prefixes_.is_open(spec.prefix_id)) {
+        refuse(message("prefix ", spec.prefix_id, " is not known, or was closed"));
+    }
+    const int64_t num_needed = kv_.blocks_for(prompt_len - num_shared_tokens(replay));
+    if (num_needed > num_usable_blocks()) {
+        const int64_t num_held = prefixes_.num_held_blocks();
+        const std::string held = num_held > 0 ? message("; saved prefixes hold ", num_held, " blocks") : "";
+        refuse(message("the prompt has ", prompt_len, " tokens and needs ", num_needed,
                        " cache blocks; the whole cache has ", config_.num_blocks, " blocks of ", config_.block_size,
-                       " tokens, a capacity of ", config_.capacity_tokens(), " tokens"));
+                       " tokens, a capacity of ", config_.capacity_tokens(), " tokens", held));
     }
     if (!config_.enable_chunked_prefill && prompt_len > config_.max_num_batched_tokens) {
         refuse(message("the prompt has ", prompt_len, " tokens, max_num_batched_tokens is ",
@@ -159,11 +169,11 @@ void Scheduler::require_valid(const SequenceSpec& spec) const {
     require_token_ids(spec.stop_token_ids, "stop_token_ids", spec.seq_id);
 }
 
-int64_t Scheduler::longest_len(const SequenceSpec& spec) const {
+int64_t Scheduler::longest_len(const SequenceSpec& spec, const Replay& replay) const {
     const int64_t prompt_len = static_cast<int64_t>(spec.prompt_token_ids.size());
     const int64_t num_tokens = std::min(spec.max_tokens, config_.max_model_len - prompt_len);
     // The last token of a text is never fed, so a text may have one token more than the cache.
-    return std::min(prompt_len + num_tokens, config_.capacity_tokens() + 1);
+    return std::min(prompt_len + num_tokens, num_shared_tokens(replay) + num_usable_blocks() * config_.block_size + 1);
 }
 
 Sequence* Scheduler::find(int64_t seq_id) const {
@@ -203,8 +213,7 @@ void Scheduler::remove(Sequence& seq) {
     drop_forks(seq);
     drop_copy(seq.id());
     if (!waiting_.remove(seq.id())) std::erase(running_, &seq);
-    kv_.release(seq.cache());
-    sequences_.erase(seq.id());
+    forget(seq);
 }
 
 }  // namespace deepinfer

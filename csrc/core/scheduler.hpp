@@ -13,6 +13,7 @@
 #include "core/draft_planner.hpp"
 #include "core/kv_manager.hpp"
 #include "core/new_drafts.hpp"
+#include "core/prefix_store.hpp"
 #include "core/scheduler_config.hpp"
 #include "core/sequence.hpp"
 #include "core/sequence_spec.hpp"
@@ -76,6 +77,15 @@ class Scheduler {
     // std::invalid_argument for another step and for times that are not finite or below 0.
     void observe_step_ms(int64_t step_id, const StepMs& ms);
 
+    // Saves the computed tokens of a sequence, running or ended a short while ago, for later ones to begin on
+    // (SequenceSpec::prefix_id); returns the prefix's id. Its blocks are nobody else's until it is closed, so it has to
+    // leave room for the longest unfinished sequence. Throws std::invalid_argument when that, or the text, is not
+    // there.
+    int64_t save_prefix(int64_t seq_id);
+    // Gives a prefix up; sequences that begin on it keep it as long as they live. False: it is not known.
+    bool close_prefix(int64_t prefix_id);
+    std::vector<int32_t> prefix_token_ids(int64_t prefix_id) const;
+
     bool has_unfinished() const;
     int64_t num_waiting() const;
     int64_t num_running() const;
@@ -115,8 +125,8 @@ class Scheduler {
     };
 
     // scheduler.cpp
-    void require_valid(const SequenceSpec& spec) const;
-    int64_t longest_len(const SequenceSpec& spec) const;
+    void require_valid(const SequenceSpec& spec, const Replay& replay) const;
+    int64_t longest_len(const SequenceSpec& spec, const Replay& replay) const;
     Sequence* find(int64_t seq_id) const;
     Sequence* find_parent(int64_t fork_id) const;
     bool is_known(int64_t seq_id) const { return sequences_.contains(seq_id) || fork_parents_.contains(seq_id); }
@@ -124,6 +134,14 @@ class Scheduler {
     void drop_forks(Sequence& seq);
     void drop_copy(int64_t seq_id);
     void remove(Sequence& seq);
+
+    // scheduler_prefix.cpp
+    int64_t num_usable_blocks() const { return config_.num_blocks - prefixes_.num_held_blocks(); }
+    Replay replay_of(const SequenceSpec& spec) const;
+    int64_t num_shared_tokens(const Replay& replay) const;
+    void open_cache(Sequence& seq);
+    int64_t num_own_tokens(const Sequence& seq) const { return seq.len() - num_shared_tokens(seq.replay()); }
+    void forget(Sequence& seq);
 
     // scheduler_schedule.cpp
     StepVote vote() const;
@@ -169,6 +187,7 @@ class Scheduler {
     const SchedulerConfig config_;
     mutable std::mutex mutex_;
     KVManager kv_;
+    PrefixStore prefixes_{kv_};
     DraftPlanner draft_planner_;
     std::unordered_map<int64_t, std::unique_ptr<Sequence>> sequences_;  // all unfinished ones
     WaitingQueue waiting_;

@@ -1,4 +1,5 @@
 // Scheduler::check and its parts: proving the invariants.
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/message.hpp"
@@ -27,12 +28,17 @@ void Scheduler::check() const {
     check_forks();
     std::vector<CacheCopy> copies;
     for (const PendingCopy& pending : pending_copies_) copies.push_back(pending.copy);
-    kv_.check(open_caches, copies);
+    kv_.check(open_caches, copies, prefixes_.held_blocks());
+    const auto num_users = std::count_if(sequences_.begin(), sequences_.end(),
+                                         [](const auto& item) { return item.second->replay().prefix_id >= 0; });
+    require(num_users == prefixes_.num_users(), num_users, " sequences begin on prefixes that count ",
+            prefixes_.num_users());
     require(static_cast<size_t>(waiting_.size()) + running_.size() == sequences_.size(), waiting_.size(), " wait and ",
             running_.size(), " run, but ", sequences_.size(), " are unfinished");
     require(open_caches.size() == running_.size(), open_caches.size(), " caches are open for ", running_.size(),
             " running sequences");
-    require(!sequences_.empty() || kv_.is_idle(), "nothing is unfinished, but something is not free");
+    require(!sequences_.empty() || kv_.is_idle(prefixes_.num_held_blocks()),
+            "nothing is unfinished, but something is not free");
 }
 
 void Scheduler::check_sequence(const Sequence& seq) const {
@@ -84,9 +90,10 @@ void Scheduler::check_forks() const {
     require(num_reserved == num_reserved_, num_reserved_, " places are reserved for ", num_reserved, " forks");
     for (const auto& [seq_id, copy] : pending_copies_) {
         const Sequence* seq = find(seq_id);
-        require(seq != nullptr && seq->cache().state_slot == copy.dst_slot, "the copy to slot ", copy.dst_slot,
-                " is not for sequence ", seq_id);
-        const auto cut_block = static_cast<size_t>(seq->prompt_len() / config_.block_size);
+        require(seq != nullptr && (!copy.has_slot() || seq->cache().state_slot == copy.dst_slot), "the copy to slot ",
+                copy.dst_slot, " is not for sequence ", seq_id);
+        const int64_t num_shared = copy.has_slot() ? seq->prompt_len() : seq->replay().num_shared;
+        const auto cut_block = static_cast<size_t>(num_shared / config_.block_size);
         require(!copy.has_block() || seq->cache().block_ids.at(cut_block) == copy.dst_block, "the copy to block ",
                 copy.dst_block, " is not for sequence ", seq_id);
     }

@@ -28,6 +28,8 @@ void SchedulerConfig::validate() const {
     require_between("max_model_len", max_model_len, 1, kMax);
     require_between("num_lookback", num_lookback, 0, 64);
     require_between("keep_tokens", keep_tokens, 0, kMax);
+    require_between("replay_tokens", replay_tokens, 0, kMax);
+    require_between("replay_multiple", replay_multiple, 1, kMax);
 }
 
 }  // namespace deepinfer

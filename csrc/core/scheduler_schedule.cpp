@@ -51,16 +51,17 @@ StepVote Scheduler::vote() const {
 bool Scheduler::can_admit_next() const {
     if (waiting_.empty()) return false;
     const Sequence& next = waiting_.front();
-    if (running_.empty()) return kv_.can_open(next.len(), 0);
+    if (running_.empty()) return kv_.can_open(num_own_tokens(next), 0);
     const int64_t num_running = static_cast<int64_t>(running_.size());
     const int64_t num_kept = num_reserved_ + next.num_forks();
     const int64_t num_spare_blocks = num_kept + (next.was_preempted() ? num_running : 0);
-    return num_running + num_kept < config_.max_num_seqs && kv_.can_open(next.len(), num_spare_blocks, num_kept);
+    return num_running + num_kept < config_.max_num_seqs &&
+           kv_.can_open(num_own_tokens(next), num_spare_blocks, num_kept);
 }
 
 // How many tokens a prefill step with `budget` tokens left takes of a sequence; 0: none, wait for the next step.
 int64_t Scheduler::prefill_rows(const Sequence& seq, int64_t budget) const {
-    const int64_t rest = seq.num_uncomputed();
+    const int64_t rest = seq.num_to_prefill();
     if (config_.enable_chunked_prefill) return std::min({rest, config_.max_prefill_chunk, budget});
     // Whole or not at all, but for a recompute that has grown beyond any step.
     if (rest <= config_.max_num_batched_tokens) return rest <= budget ? rest : 0;
@@ -126,7 +127,7 @@ bool Scheduler::grow_or_preempt(Sequence& seq, std::vector<Sequence*>& chosen, S
 Sequence& Scheduler::admit_next() {
     Sequence& seq = waiting_.front();
     waiting_.pop_front();
-    kv_.open(seq.cache(), seq.len());
+    open_cache(seq);
     seq.admit(next_admission_++);
     num_reserved_ += seq.num_forks();
     seq.take_turn(next_turn_++);

@@ -122,6 +122,7 @@ void Scheduler::make_forks(Sequence& parent, std::span<const int64_t> fork_ids, 
         auto owned = std::make_unique<Sequence>(parent, fork_ids[i]);
         Sequence& fork = *owned;
         sequences_.emplace(fork.id(), std::move(owned));
+        prefixes_.add_user(fork.replay().prefix_id);
         report(fork, tokens.subspan(i, 1), update);
         if (fork.status() == SequenceStatus::kDecoding && !place_fork(parent, fork)) crowded.push_back(&fork);
     }
@@ -157,8 +158,8 @@ void Scheduler::retire_finished(const StepUpdate& update) {
         if (update.finish_reasons[i] == FinishReason::kRunning) continue;
         Sequence* seq = find(update.seq_ids[i]);
         if (seq == nullptr) continue;  // a fork that never began
-        kv_.release(seq->cache());
-        sequences_.erase(update.seq_ids[i]);
+        prefixes_.remember(*seq, seq->num_computed());
+        forget(*seq);
     }
 }
 

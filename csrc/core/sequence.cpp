@@ -19,6 +19,7 @@ Sequence::Sequence(const Sequence& parent, int64_t id)
       consumer_start_(parent.consumer_start_),
       token_ids_(parent.token_ids_.begin(), parent.token_ids_.begin() + parent.prompt_len_),
       rules_(parent.rules_),
+      replay_(parent.replay_),
       num_computed_(parent.prompt_len_),
       num_once_computed_(parent.prompt_len_) {}
 
@@ -28,7 +29,9 @@ int64_t Sequence::num_recomputed(int64_t num_rows) const {
 
 void Sequence::admit(int64_t admission) {
     admission_ = admission;
-    if (status_ == SequenceStatus::kWaiting) status_ = SequenceStatus::kPrefilling;
+    if (status_ != SequenceStatus::kWaiting) return;
+    status_ = SequenceStatus::kPrefilling;
+    num_computed_ = replay_.num_skipped;
 }
 
 FinishReason Sequence::commit_rows(int64_t num_rows) {

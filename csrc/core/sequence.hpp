@@ -17,6 +17,14 @@ namespace deepinfer {
 // kDecoding: every token but the last sampled one is computed. kFinished: about to be forgotten.
 enum class SequenceStatus : uint8_t { kWaiting, kPrefilling, kDecoding, kFinished };
 
+// On what a sequence begins: the blocks of a saved prefix hold its first num_shared tokens, those from num_skipped on
+// are computed again, because only blocks are saved: a window that reached before them would find nothing.
+struct Replay {
+    int64_t prefix_id = -1;
+    int64_t num_shared = 0;
+    int64_t num_skipped = 0;
+};
+
 // Tokens, progress and holdings of one sequence. token_ids() are committed tokens only (never drafts); num_computed()
 // of them are in the caches. Steps are begun by schedule and committed by update; between the two nothing here changes.
 class Sequence {
@@ -41,6 +49,10 @@ class Sequence {
     std::span<const int32_t> token_ids() const { return token_ids_; }
     SequenceStatus status() const { return status_; }
     bool was_preempted() const { return num_once_computed_ > 0 && status_ == SequenceStatus::kWaiting; }
+    const Replay& replay() const { return replay_; }
+    void set_replay(const Replay& replay) { replay_ = replay; }
+    // Tokens of a prefill from here on, also while it waits for its place.
+    int64_t num_to_prefill() const { return len() - std::max(num_computed_, replay_.num_skipped); }
     int64_t admission() const { return admission_; }
     int64_t step_in_flight() const { return step_in_flight_; }
     int64_t last_turn() const { return last_turn_; }
@@ -84,6 +96,7 @@ class Sequence {
     StopRules rules_;
     SequenceCache cache_;
     SequenceDrafts drafts_;
+    Replay replay_;
     std::vector<int64_t> fork_ids_;
     SequenceStatus status_ = SequenceStatus::kWaiting;
     int64_t num_computed_ = 0;

@@ -12,6 +12,8 @@ void StepPlan::append(const Sequence& seq, int64_t num_rows, int64_t num_verifie
     seq_ids.push_back(seq.id());
     context_lens.push_back(static_cast<int32_t>(start));
     prompt_lens.push_back(static_cast<int32_t>(seq.prompt_len()));
+    window_starts.push_back(static_cast<int32_t>(seq.replay().num_skipped));
+    entry_starts.push_back(static_cast<int32_t>(seq.replay().num_shared));
     consumer_starts.push_back(static_cast<int32_t>(seq.consumer_start()));
     state_slots.push_back(cache.state_slot);
     samples.push_back(seq.samples_after(num_rows) ? 1 : 0);
@@ -40,7 +42,7 @@ void StepPlan::append(const Sequence& seq, int64_t num_rows, int64_t num_verifie
 }
 
 void StepPlan::append_copy(const CacheCopy& copy) {
-    slot_copies.insert(slot_copies.end(), {copy.src_slot, copy.dst_slot});
+    if (copy.has_slot()) slot_copies.insert(slot_copies.end(), {copy.src_slot, copy.dst_slot});
     if (copy.has_block()) block_copies.insert(block_copies.end(), {copy.src_block, copy.dst_block});
 }
 

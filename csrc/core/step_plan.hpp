@@ -17,24 +17,26 @@ struct StepPlan {
     int32_t num_lookback = 0;
     bool make_drafts = false;  // the draft model is to run behind the step, for all sequences that get tokens
 
-    std::vector<int64_t> seq_ids;            // [S]
-    std::vector<int32_t> cu_seqlens_q{0};    // [S+1] prefix sums of the tokens per sequence
-    std::vector<int32_t> context_lens;       // [S] tokens in the caches before this step
-    std::vector<int32_t> prompt_lens;        // [S] original prompt length, also in a recompute
-    std::vector<int32_t> consumer_starts;    // [S] first position that has a row in the consumer layers
-    std::vector<int32_t> state_slots;        // [S]
-    std::vector<int32_t> block_ids;          // block tables, one behind the other
-    std::vector<int32_t> cu_blocks{0};       // [S+1] prefix sums of the table lengths
-    std::vector<int32_t> token_ids;          // [T]
-    std::vector<int32_t> positions;          // [T]
-    std::vector<int32_t> lookback_ids;       // [S, num_lookback] tokens before the first, nearest first; -1: none
-    std::vector<uint8_t> samples;            // [S] 1 when the sequence's last row yields a token
-    std::vector<int32_t> output_indices;     // [S] index among the generated ones of the first token to come
-    std::vector<int32_t> num_drafts;         // [S] drafts verified: the last so many rows of a decoding sequence
-    std::vector<int64_t> fork_seq_ids;       // forks that the step makes, one table behind the other
-    std::vector<int32_t> cu_forks{0};        // [S+1] prefix sums of the forks per sequence
-    std::vector<int32_t> slot_copies;        // [n, 2] state slots to copy before all else: source, destination
-    std::vector<int32_t> block_copies;       // [n, 2] blocks likewise
+    std::vector<int64_t> seq_ids;          // [S]
+    std::vector<int32_t> cu_seqlens_q{0};  // [S+1] prefix sums of the tokens per sequence
+    std::vector<int32_t> context_lens;     // [S] tokens in the caches before this step
+    std::vector<int32_t> prompt_lens;      // [S] original prompt length, also in a recompute
+    std::vector<int32_t> window_starts;    // [S] first position that windows may look at: rows before are not computed
+    std::vector<int32_t> entry_starts;     // [S] first position whose entries are to be written; those before are there
+    std::vector<int32_t> consumer_starts;  // [S] first position that has a row in the consumer layers
+    std::vector<int32_t> state_slots;      // [S]
+    std::vector<int32_t> block_ids;        // block tables, one behind the other
+    std::vector<int32_t> cu_blocks{0};     // [S+1] prefix sums of the table lengths
+    std::vector<int32_t> token_ids;        // [T]
+    std::vector<int32_t> positions;        // [T]
+    std::vector<int32_t> lookback_ids;     // [S, num_lookback] tokens before the first, nearest first; -1: none
+    std::vector<uint8_t> samples;          // [S] 1 when the sequence's last row yields a token
+    std::vector<int32_t> output_indices;   // [S] index among the generated ones of the first token to come
+    std::vector<int32_t> num_drafts;       // [S] drafts verified: the last so many rows of a decoding sequence
+    std::vector<int64_t> fork_seq_ids;     // forks that the step makes, one table behind the other
+    std::vector<int32_t> cu_forks{0};      // [S+1] prefix sums of the forks per sequence
+    std::vector<int32_t> slot_copies;      // [n, 2] state slots to copy before all else: source, destination
+    std::vector<int32_t> block_copies;     // [n, 2] blocks likewise
     std::vector<int64_t> preempted_seq_ids;  // sequences that lost their cache to make this step possible
 
     int64_t num_seqs() const { return static_cast<int64_t>(seq_ids.size()); }

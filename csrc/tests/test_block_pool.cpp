@@ -78,3 +78,25 @@ TEST_CASE("block pool: a random walk agrees with a queue and a map") {
         for (const auto& [id, count] : refs) REQUIRE(pool.ref_count(id) == count);
     }
 }
+
+TEST_CASE("block pool: free units are revived from anywhere in the free list, units in use get a reference") {
+    BlockPool pool(6, "block");
+    for (int i = 0; i < 4; ++i) pool.allocate();
+    for (const int id : {1, 3, 0}) pool.release(id);  // free: 4 5 1 3 0; in use: 2
+    CHECK(pool.generation(1) == 1);
+    pool.revive({4, 2, 0});
+    pool.check();
+    CHECK(pool.num_free() == 3);
+    CHECK(pool.ref_count(2) == 2);
+    CHECK(pool.ref_count(0) == 1);
+    CHECK(pool.generation(0) == 1);
+    CHECK(pool.allocate() == 5);
+    pool.release(0);
+    pool.revive({1, 3, 0});
+    pool.check();
+    CHECK(pool.num_free() == 0);
+    pool.release(3);
+    pool.check();
+    CHECK(pool.allocate() == 3);
+    CHECK(pool.generation(3) == 2);
+}

@@ -69,7 +69,7 @@ TEST_CASE("kv manager: check finds a leak and a double claim") {
     KVManager kv(2, 1, 2);
     SequenceCache cache;
     kv.open(cache, 1);
-    CHECK_THROWS_WITH_AS(kv.check({}), "block 0 has 1 references, but 0 sequences and copies hold it",
+    CHECK_THROWS_WITH_AS(kv.check({}), "block 0 has 1 references, but 0 sequences, copies and prefixes hold it",
                          std::logic_error);
     const SequenceCache copy = cache;
     CHECK_THROWS_WITH_AS(kv.check({&cache, &copy}), "state slot 0 is held by two sequences", std::logic_error);
@@ -115,4 +115,29 @@ TEST_CASE("kv manager: a fork on a block boundary copies no block; without room 
     SequenceCache third;
     CHECK_FALSE(kv.try_fork(parent, 4, third));  // no slot left
     CHECK_THROWS_AS(kv.try_fork(third, 4, second), std::logic_error);
+}
+
+TEST_CASE("kv manager: a cache on a prefix shares full blocks and copies a partly filled one") {
+    KVManager kv(8, 4, 2);
+    SequenceCache first;
+    kv.open(first, 10);
+    const std::vector<int32_t> blocks = first.block_ids;
+    kv.release(first);
+    kv.hold_blocks(blocks);
+    CHECK(kv.is_idle(3));
+    SequenceCache second;
+    const auto copy = kv.open_on(second, 13, blocks, 9);
+    REQUIRE(copy.has_value());
+    CHECK_FALSE(copy->has_slot());
+    CHECK(copy->src_block == blocks[2]);
+    CHECK(copy->dst_block == second.block_ids[2]);
+    CHECK(second.block_ids.size() == 4);
+    CHECK(second.block_ids[1] == blocks[1]);
+    kv.check({&second}, {*copy}, blocks);
+    kv.end_copy(*copy);
+    kv.release(second);
+    CHECK_FALSE(kv.open_on(second, 13, blocks, 8).has_value());
+    kv.release(second);
+    kv.drop_blocks(blocks);
+    CHECK(kv.is_idle());
 }

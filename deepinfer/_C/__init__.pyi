@@ -31,6 +31,8 @@ class SchedulerConfig:
         num_drafts: most draft tokens of a sequence in a decode step.
         varlen: how many of them are verified follows from cost curves, once Scheduler.set_cost_curves gave some.
         keep_tokens: prompt tokens, the last ones, that have rows in the consumer layers; 0: all of them.
+        replay_tokens, replay_multiple: a sequence on a saved prefix computes at least so many of the tokens that it
+            shares with the prefix again, from a multiple of replay_multiple on.
     """
 
     def __init__(
@@ -47,6 +49,8 @@ class SchedulerConfig:
         num_drafts: int = 0,
         varlen: bool = False,
         keep_tokens: int = 0,
+        replay_tokens: int = 0,
+        replay_multiple: int = 1,
     ) -> None: ...
     @property
     def num_blocks(self) -> int: ...
@@ -72,6 +76,10 @@ class SchedulerConfig:
     def varlen(self) -> bool: ...
     @property
     def keep_tokens(self) -> int: ...
+    @property
+    def replay_tokens(self) -> int: ...
+    @property
+    def replay_multiple(self) -> int: ...
 
 class SequenceSpec:
     """A new sequence.
@@ -84,6 +92,7 @@ class SequenceSpec:
         min_tokens: a stop id counts only as new token number min_tokens + 1 or later.
         fork_seq_ids: int64 [n], more sequences on the same prompt with the same limits. They begin with the token
             behind the prompt, on blocks shared with this one; until then they are neither waiting nor running.
+        prefix_id: saved prefix to begin on, as far as the prompt agrees with it; -1: none.
     """
 
     def __init__(
@@ -94,6 +103,7 @@ class SequenceSpec:
         stop_token_ids: _Int32s,
         min_tokens: int = 0,
         fork_seq_ids: Sequence[int] = (),
+        prefix_id: int = -1,
     ) -> None: ...
     @property
     def seq_id(self) -> int: ...
@@ -107,6 +117,8 @@ class SequenceSpec:
     def min_tokens(self) -> int: ...
     @property
     def fork_seq_ids(self) -> NDArray[np.int64]: ...
+    @property
+    def prefix_id(self) -> int: ...
 
 class StepPlan:
     """What the worker is to compute: S sequences with T tokens in all.
@@ -119,6 +131,9 @@ class StepPlan:
         cu_seqlens_q: int32 [S+1] prefix sums of the tokens per sequence.
         context_lens: int32 [S] tokens in the caches before this step.
         prompt_lens: int32 [S] original prompt length, also when generated tokens are recomputed.
+        window_starts: int32 [S] first position that windows may look at: on a saved prefix, where computing it again
+            began; else 0.
+        entry_starts: int32 [S] first position whose entries are to be written; those before are in the blocks already.
         consumer_starts: int32 [S] first position that has a row in the consumer layers, max(0, prompt length -
             keep_tokens), also in a recompute; 0 without keep_tokens.
         state_slots: int32 [S].
@@ -154,6 +169,10 @@ class StepPlan:
     def context_lens(self) -> NDArray[np.int32]: ...
     @property
     def prompt_lens(self) -> NDArray[np.int32]: ...
+    @property
+    def window_starts(self) -> NDArray[np.int32]: ...
+    @property
+    def entry_starts(self) -> NDArray[np.int32]: ...
     @property
     def consumer_starts(self) -> NDArray[np.int32]: ...
     @property
@@ -356,6 +375,15 @@ class Scheduler:
     def discard(self, step_id: int) -> None:
         """Give up the step in flight after a failure; its sequences are as they were before it."""
 
+    def save_prefix(self, seq_id: int) -> int:
+        """Keep the computed tokens of a sequence that runs, or ended a short while ago, for later ones to begin on.
+
+        Returns the prefix's id. ValueError when its blocks are gone or would leave too little for the unfinished.
+        """
+    def close_prefix(self, prefix_id: int) -> bool:
+        """Give a prefix up; sequences that begin on it keep it while they live. False: it is not known."""
+    def prefix_token_ids(self, prefix_id: int) -> NDArray[np.int32]:
+        """Tokens of an open prefix."""
     def has_unfinished(self) -> bool: ...
     @property
     def num_waiting(self) -> int: ...

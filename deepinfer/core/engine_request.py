@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class EngineRequest:
         forks: choices 1 .. n-1 of choice 0, which alone is prefilled; empty for every other.
         constraint: grammar asked for, None for free text.
         banned_words: `params.bad_words` in a form for the sampler, None without any.
+        prefix_id: saved prefix to begin on, None without one.
         new_matcher: makes a fresh matcher of the compiled grammar; None without one, and until it is compiled.
     """
 
@@ -47,7 +48,13 @@ class EngineRequest:
     forks: tuple[EngineRequest, ...] = ()
     constraint: Constraint | None = None
     banned_words: BannedWords | None = None
+    prefix_id: int | None = None
     new_matcher: Callable[[], GrammarMatcher] | None = None
+
+    def on_prefix(self, prefix_id: int) -> EngineRequest:
+        """The same request, its choices too, beginning on a saved prefix."""
+        forks = tuple(replace(fork, prefix_id=prefix_id) for fork in self.forks)
+        return replace(self, prefix_id=prefix_id, forks=forks)
 
     @property
     def choices(self) -> tuple[EngineRequest, ...]:

@@ -27,6 +27,7 @@ class StepBatch:
         seq_lens_q: python copy of the rows per sequence, so that no code has to synchronise to know the shapes.
         starts: python copy of context_lens.
         window_starts: python, per sequence: first position that sliding windows may look at.
+        entry_starts: python, per sequence: first position whose entries are written; those before are there already.
         consumer_starts: python, per sequence: first position that has a row in the consumer layers.
     """
 
@@ -42,6 +43,7 @@ class StepBatch:
     seq_lens_q: tuple[int, ...]
     starts: tuple[int, ...]
     window_starts: tuple[int, ...]
+    entry_starts: tuple[int, ...]
     consumer_starts: tuple[int, ...]
 
     @property

@@ -16,6 +16,8 @@ class StepPlan(Protocol):
         seq_ids: int64 [S].
         cu_seqlens_q: int32 [S+1] prefix sums of rows.
         context_lens: int32 [S] tokens in the caches before this step.
+        window_starts: int32 [S] first position that windows may look at (behind a saved prefix), else 0.
+        entry_starts: int32 [S] first position whose entries are to be written; those before are there already.
         consumer_starts: int32 [S] first position that has a row in the consumer layers (YOCO); 0: all have.
         state_slots: int32 [S].
         block_ids, cu_blocks: int32 block tables, flat, with prefix sums [S+1].
@@ -41,6 +43,10 @@ class StepPlan(Protocol):
     def cu_seqlens_q(self) -> np.ndarray: ...
     @property
     def context_lens(self) -> np.ndarray: ...
+    @property
+    def window_starts(self) -> np.ndarray: ...
+    @property
+    def entry_starts(self) -> np.ndarray: ...
     @property
     def consumer_starts(self) -> np.ndarray: ...
     @property

@@ -23,7 +23,7 @@ _FOREIGN: Final[dict[str, tuple[tuple[Any, ...], str]]] = {
     "trust_remote_code": ((False, None), "code that comes with a checkpoint is never run; leave it out"),
     "dtype": (("auto", None), "choose with numerics='official', 'fp32-quant' or 'fp32'"),
     "quantization": ((None,), "weights are used as the checkpoint stores them; choose roundings with numerics="),
-    "enable_prefix_caching": ((False, None), "the prefix cache is not built yet; leave it out"),
+    "enable_prefix_caching": ((False, None), "prefixes are not found by themselves; save them with LLM.save_prefix"),
     "speculative_config": ((None,), "use speculative="),
     "cpu_offload_gb": ((0, None), "weights are not offloaded; leave it out"),
     "swap_space": ((0, None), "a preempted sequence is recomputed, never swapped; leave it out"),

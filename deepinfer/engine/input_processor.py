@@ -55,6 +55,12 @@ class InputProcessor:
         wants_scores = params.prompt_logprobs is not None
         if wants_scores:
             self._check_scores("prompt_logprobs")
+        if wants_scores and prompt.prefix is not None:
+            raise RequestError(
+                "prompt_logprobs: the tokens of a saved prefix are not computed again, so they cannot be judged; leave "
+                "out one of the two",
+                code="prefix_without_scores",
+            )
         first = EngineRequest(
             seq_id=next(self._seq_ids),
             request_id=request_id,

@@ -14,6 +14,7 @@ from deepinfer.core.step_result import StepResult
 from deepinfer.engine.draft_calibration import DraftCalibration
 from deepinfer.engine.grammar_queue import GrammarQueue
 from deepinfer.engine.output_processor import OutputProcessor
+from deepinfer.engine.saved_prefixes import SavedPrefixes
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.engine.step_worker import StepWorker
@@ -47,6 +48,7 @@ class LLMEngine:
         self._outputs = outputs
         self._log_interval = log_interval
         self._grammars = grammars or GrammarQueue()
+        self.prefixes = SavedPrefixes(scheduler)
         self._aborts: deque[EngineRequest] = deque()
         self._ready = StepOutputs()
         self._counts: Counter[str] = Counter()
@@ -97,6 +99,7 @@ class LLMEngine:
             self._outputs.drop(request)
             raise
         self._counts["requests"] += 1
+        self.prefixes.note(request.request_id, request.seq_id)
 
     def grammar_error(self, request: EngineRequest) -> Exception | None:
         """What is wrong with a request's grammar; waits until it is compiled. From any thread."""
@@ -324,4 +327,5 @@ def _sequence_spec(request: EngineRequest) -> SequenceSpec:
         stop_token_ids=np.asarray(request.stop_token_ids, dtype=np.int32),
         min_tokens=request.params.min_tokens,
         fork_seq_ids=[fork.seq_id for fork in request.forks],
+        prefix_id=-1 if request.prefix_id is None else request.prefix_id,
     )

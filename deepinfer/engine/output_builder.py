@@ -53,6 +53,7 @@ class OutputBuilder:
             prompt_token_ids=request.prompt_token_ids.tolist(),
             outputs=[self._completion(choice) for choice in state.choices],
             prompt_logprobs=self._prompt_logprobs(state),
+            num_cached_tokens=state.num_cached_tokens,
             error=failures[0] if failures else None,
             metrics=self._metrics(state),
         )

@@ -92,10 +92,11 @@ class OutputProcessor:
         if plan.kind != "prefill":
             return
         now = time.monotonic()
-        for seq_id in plan.seq_ids.tolist():
+        for seq_id, num_cached in zip(plan.seq_ids.tolist(), plan.window_starts.tolist(), strict=True):
             found = self._sequences.get(seq_id)
             if found is not None and found[0].first_scheduled_time is None:
                 found[0].first_scheduled_time = now
+                found[0].num_cached_tokens = num_cached
 
     def process(self, plan: StepPlan, result: StepResult, update: StepUpdate, outputs: StepOutputs) -> None:
         """Take a step's tokens and scores; adds what callers get from it to `outputs`.

@@ -12,10 +12,11 @@ import torch
 
 from deepinfer.engine.encoded_prompt import EncodedPrompt
 from deepinfer.engine.own_error import own_error
+from deepinfer.engine.prefix_handle import PrefixHandle
 from deepinfer.errors import DeepInferError, RequestError, UnsupportedFeatureError
 from deepinfer.text.tokenizer import Tokenizer
 
-_TEXT, _IDS = "prompt", "prompt_token_ids"
+_TEXT, _IDS, _PREFIX = "prompt", "prompt_token_ids", "prefix"
 _IMAGE_KEYS = frozenset({"multi_modal_data", "images", "image", "image_bytes"})
 _FORMS = 'a text, a list of ids, {"prompt": text} or {"prompt_token_ids": ids}'
 _BYTES = (bytes, bytearray, memoryview)  # neither a text (which encoding?) nor ids
@@ -44,11 +45,12 @@ class PromptEncoder:
         """
         if isinstance(prompt, DeepInferError):
             raise prompt
+        prefix, prompt = _without_prefix(prompt)
         text, ids = _read(prompt)
         if ids is not None:
-            return EncodedPrompt(text, self.check_ids(ids))
+            return EncodedPrompt(text, self.check_ids(ids), prefix)
         assert text is not None
-        return EncodedPrompt(text, self.check_ids(self._tokenizer.encode_prompt(text)))
+        return EncodedPrompt(text, self.check_ids(self._tokenizer.encode_prompt(text)), prefix)
 
     def encode_pair(self, context: Any, continuation: Any) -> tuple[EncodedPrompt, int]:
         """A context and its continuation as one prompt, and the position at which the continuation starts.
@@ -156,6 +158,17 @@ def _read(prompt: Any) -> tuple[str | None, np.ndarray | None]:
         raise
     except Exception as error:
         raise own_error(error, "the prompt cannot be read", "invalid_prompt") from error
+
+
+def _without_prefix(prompt: Any) -> tuple[PrefixHandle | None, Any]:
+    """The saved prefix of a prompt that names one, and the prompt without it."""
+    if not isinstance(prompt, dict) or _PREFIX not in dict.keys(prompt):
+        return None, prompt
+    prefix = dict.get(prompt, _PREFIX)
+    if prefix is not None and not isinstance(prefix, PrefixHandle):
+        message = f'"prefix" must come from LLM.save_prefix, not be a {type(prefix).__name__}'
+        raise RequestError(message, code="invalid_prompt")
+    return prefix, {key: value for key, value in dict.items(prompt) if key != _PREFIX}
 
 
 def _split(prompt: Any) -> tuple[str | None, Any]:

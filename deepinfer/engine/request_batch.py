@@ -52,7 +52,9 @@ class RequestBatch:
 
     def _generation(self, request_id: str, number: int, prompt: EncodedPrompt, params: SamplingParams) -> EngineRequest:
         try:
-            return self._inputs.generation(request_id, number, prompt, params)
+            prefix_id = self._loop.prefix_id_of(prompt.prefix)
+            request = self._inputs.generation(request_id, number, prompt, params)
+            return request if prefix_id is None else request.on_prefix(prefix_id)
         except DeepInferError:
             raise
         except Exception as error:

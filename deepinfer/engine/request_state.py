@@ -21,6 +21,7 @@ class RequestState:
         arrival_time: seconds of the monotonic clock.
         choices: every completion, by index.
         scores: prompt log-probabilities, when wanted.
+        num_cached_tokens: prompt tokens that were not computed, thanks to a saved prefix.
     """
 
     request: EngineRequest
@@ -33,6 +34,7 @@ class RequestState:
     first_scheduled_time: float | None = None
     first_token_time: float | None = None
     num_preemptions: int = 0
+    num_cached_tokens: int = 0
 
     @classmethod
     def start(

@@ -118,6 +118,8 @@ def _scheduler_config(config: EngineConfig, model_config: DeepSeekV41Config, wor
         num_drafts=config.speculative.num_drafts or 0,
         varlen=bool(config.speculative.varlen),
         keep_tokens=config.yoco.num_kept,
+        replay_tokens=model_config.sliding_window,
+        replay_multiple=max(model_config.max_ratio, 1),
     )
 
 

@@ -9,6 +9,7 @@ from deepinfer.core.engine_request import EngineRequest
 from deepinfer.engine.deferred_interrupt import DeferredInterrupt
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.mailbox import Mailbox
+from deepinfer.engine.prefix_handle import PrefixHandle
 from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.errors import DeepInferError, RequestError
 from deepinfer.outputs import RequestOutput
@@ -48,6 +49,15 @@ class SyncLoop:
     def grammar_error(self, request: EngineRequest) -> Exception | None:
         """What is wrong with the grammar of a request that was not added yet; waits until it is compiled."""
         return self._engine.grammar_error(request)
+
+    def save_prefix(self, request_id: str) -> PrefixHandle:
+        """Keep a request's cache blocks; waits for the step that may be running."""
+        with self._lock:
+            return self._engine.prefixes.save(request_id)
+
+    def prefix_id_of(self, handle: PrefixHandle | None) -> int | None:
+        """Number of a saved prefix of this engine. RequestError for any other handle."""
+        return self._engine.prefixes.id_of(handle)
 
     def is_unfinished(self, request_id: str) -> bool:
         """Whether the id is in use."""

@@ -23,7 +23,7 @@ class RequestOutput:
         outputs: completions by index; at least one, also for a failed request (finish_reason "error").
         finished: whether no more tokens will come.
         error: why the request failed, or the first of its completions that did; None when all is well.
-        num_cached_tokens: prompt tokens taken from a prefix cache.
+        num_cached_tokens: prompt tokens that were not computed, thanks to a saved prefix.
         metrics: times, counts and modes.
     """
 

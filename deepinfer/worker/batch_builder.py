@@ -35,7 +35,8 @@ def build_batch(plan: StepPlan, logit_rows: np.ndarray, num_ngrams: int, device:
         logit_rows=tensor(logit_rows),
         seq_lens_q=tuple(lengths.tolist()),
         starts=tuple(plan.context_lens.tolist()),
-        window_starts=(0,) * len(lengths),
+        window_starts=tuple(plan.window_starts.tolist()),
+        entry_starts=tuple(plan.entry_starts.tolist()),
         consumer_starts=tuple(plan.consumer_starts.tolist()),
     )
 

@@ -149,7 +149,8 @@ class FakeWorker:
         ids, positions = plan.token_ids[rows].tolist(), plan.positions[rows].tolist()
         assert ids and positions == list(range(start, start + len(ids)))
         parent = self.parents.get(seq_id, seq_id)
-        if start > 0:
+        is_replay = start > 0 and start == plan.window_starts[i]
+        if start > 0 and not is_replay:
             owner, num_seen = self.states[slot]
             fresh = owner == parent and start == plan.prompt_lens[i]
             assert owner == seq_id or fresh
@@ -161,11 +162,15 @@ class FakeWorker:
         assert plan.consumer_starts[i] == (max(0, plan.prompt_lens[i] - keep) if keep else 0)
         self.states[slot] = (seq_id, start + len(ids))
         size = self.config.block_size
+        shared = int(plan.entry_starts[i])
         for token, p in zip(ids, positions, strict=True):
-            self.cache[table[p // size], p % size] = (seq_id, token)
+            if p >= shared:
+                self.cache[table[p // size], p % size] = (seq_id, token)
+            assert self.cache[table[p // size], p % size][1] == token
         entries = [self.cache[table[p // size], p % size] for p in range(start + len(ids))]
         prompt_len = int(plan.prompt_lens[i])
-        assert all(owner == seq_id or (owner == parent and p < prompt_len) for p, (owner, _) in enumerate(entries))
+        owners = enumerate(owner for owner, _ in entries)
+        assert all(p < shared or owner == seq_id or (owner == parent and p < prompt_len) for p, owner in owners)
         text = [token for _, token in entries]
         wanted = [text[start - 1 - r] if start - 1 - r >= 0 else -1 for r in range(self.config.num_lookback)]
         assert plan.lookback_ids[i].tolist() == wanted
@@ -181,6 +186,7 @@ class Driver:
     config: SchedulerConfig
     outputs: dict[int, list[int]] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+    num_held: int = 0  # blocks of saved prefixes, as the test knows them
 
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.config)
@@ -194,9 +200,12 @@ class Driver:
         stops: list[int] | None = None,
         min_tokens: int = 0,
         num_forks: int = 0,
+        prefix_id: int = -1,
     ) -> SequenceSpec:
         forks = [seq_id + FORK_STRIDE * choice for choice in range(1, num_forks + 1)]
-        spec = SequenceSpec(seq_id, np.array(prompt, dtype=np.int32), max_tokens, stops or [], min_tokens, forks)
+        spec = SequenceSpec(
+            seq_id, np.array(prompt, dtype=np.int32), max_tokens, stops or [], min_tokens, forks, prefix_id
+        )
         self.scheduler.add(spec)
         return spec
 
@@ -225,6 +234,6 @@ class Driver:
         while self.scheduler.has_unfinished():
             assert len(plans) < max_steps, "the scheduler makes no progress"
             plans.append(self.step())
-        assert self.scheduler.num_free_blocks == self.config.num_blocks
+        assert self.scheduler.num_free_blocks == self.config.num_blocks - self.num_held
         assert self.scheduler.num_free_state_slots == self.config.num_state_slots
         return plans

@@ -75,6 +75,7 @@ class IndexerCase:
             seq_lens_q=tuple(self.lengths),
             starts=tuple(self.starts),
             window_starts=(0,) * len(ends),
+            entry_starts=(0,) * len(ends),
             consumer_starts=(0,) * len(ends),
         )
 

@@ -31,7 +31,7 @@ class Compressor:
     def __call__(self, x: torch.Tensor, ctx: StepContext) -> None:
         """Store the entries completed by the attention inputs x [T, D]."""
         entries = ctx.entries[self._plan.ratio]
-        pooled = self._pool_single(x) if self.wgate is None else self._pool_pairs(x, self.wgate, ctx)
+        pooled = self._pool_single(x, entries.new_rows) if self.wgate is None else self._pool_pairs(x, self.wgate, ctx)
         ops, act, eps = self._runtime.ops, self._runtime.act_dtype, self._runtime.config.rms_norm_eps
         latent = ops.rms_norm(pooled, self.norm_weight, eps, act)
         cos, sin = self._rope.at(entries.new_entries * self._plan.ratio)
@@ -43,7 +43,8 @@ class Compressor:
         main = ctx.caches.main[self._plan.layer_id]
         entries.store(main, ops.encode_vectors(ops.apply_rope(latent, cos, sin), main.format))
 
-    def _pool_single(self, x: torch.Tensor) -> torch.Tensor:
+    def _pool_single(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        x = x if rows.shape[0] == x.shape[0] else x[rows]
         return self._runtime.ops.linear(x, self.wkv, self._runtime.act_dtype)
 
     def _pool_pairs(self, x: torch.Tensor, wgate: torch.Tensor, ctx: StepContext) -> torch.Tensor:

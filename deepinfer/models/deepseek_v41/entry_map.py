@@ -22,7 +22,7 @@ class EntryMap:
         row_seq: [T] sequence of each row.
         num_visible: [T] complete groups at each row: floor((p + 1) / ratio).
         max_visible: python int, largest num_visible of the step.
-        new_rows: [n] rows that complete a group.
+        new_rows: [n] rows that complete a group whose entry is not there yet.
         new_entries: [n] number of the entry that each of them completes.
         groups: sequences whose index keys are scored together.
     """
@@ -41,7 +41,11 @@ class EntryMap:
     def build(cls, batch: StepBatch, ratio: int, block_size: int, index_head_dim: int) -> EntryMap:
         """Same map for every layer of this ratio."""
         visible = (batch.positions + 1) // ratio
-        rows = torch.nonzero((batch.positions + 1) % ratio == 0).squeeze(1)
+        completes = (batch.positions + 1) % ratio == 0
+        if any(batch.entry_starts):
+            firsts = torch.tensor(batch.entry_starts, dtype=torch.int64, device=batch.positions.device)
+            completes &= batch.positions >= firsts[batch.row_seq]
+        rows = torch.nonzero(completes).squeeze(1)
         ends = [start + length for start, length in zip(batch.starts, batch.seq_lens_q, strict=True)]
         return cls(
             ratio=ratio,

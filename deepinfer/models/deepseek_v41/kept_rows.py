@@ -59,6 +59,7 @@ class KeptRows:
                 seq_lens_q=tuple(lengths),
                 starts=tuple(starts),
                 window_starts=tuple(windows[seq] for seq in seqs),
+                entry_starts=tuple(batch.entry_starts[seq] for seq in seqs),
                 consumer_starts=tuple(batch.consumer_starts[seq] for seq in seqs),
             ),
             rows,
