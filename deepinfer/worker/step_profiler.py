@@ -125,5 +125,6 @@ class StepProfiler:
             seq_lens_q=tuple(lengths),
             starts=(self._context_len,) * num_seqs,
             window_starts=(0,) * num_seqs,
+            entry_starts=(0,) * num_seqs,
             consumer_starts=(0,) * num_seqs,
         )
