@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deepinfer.llm import LLM
     from deepinfer.outputs import (
         CompletionOutput,
+        DraftConfidence,
         Logprob,
         RequestDelta,
         RequestFailure,
@@ -41,6 +42,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "CompletionOutput",
+            "DraftConfidence",
             "Logprob",
             "RequestDelta",
             "RequestFailure",
@@ -71,6 +73,7 @@ __all__ = [
     "ConfigError",
     "DeepInferError",
     "DeepSeekV41Config",
+    "DraftConfidence",
     "EngineClosedError",
     "EngineConfig",
     "Logprob",

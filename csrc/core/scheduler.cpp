@@ -22,6 +22,12 @@ void require_token_ids(const std::vector<int32_t>& token_ids, const char* name, 
                                         *wrong, "; token ids must be >= 0"));
 }
 
+void require_kept(int64_t seq_id, int64_t keep_tokens, int64_t num_generated) {
+    if (keep_tokens >= 0 && keep_tokens <= num_generated) return;
+    throw std::invalid_argument(message("sequence ", seq_id, ": keep_tokens is ", keep_tokens, ", but ", num_generated,
+                                        " tokens were generated"));
+}
+
 template <typename IsKnown>
 void require_fork_ids(const SequenceSpec& spec, IsKnown is_known) {
     std::vector<int64_t> ids = spec.fork_seq_ids;
@@ -56,6 +62,8 @@ void Scheduler::add(SequenceSpec spec) {
     require_valid(spec, replay);
     const int64_t max_len = longest_len(spec, replay);
     const int64_t seq_id = spec.seq_id;
+    ended_.erase(seq_id);  // the id has a new owner
+    for (const int64_t fork_id : spec.fork_seq_ids) ended_.erase(fork_id);
     auto seq = std::make_unique<Sequence>(std::move(spec), max_len, config_.keep_tokens);
     seq->set_replay(replay);
     prefixes_.add_user(replay.prefix_id);
@@ -81,22 +89,34 @@ bool Scheduler::abort(int64_t seq_id) {
 bool Scheduler::finish(int64_t seq_id, int64_t keep_tokens) {
     const std::lock_guard lock(mutex_);
     Sequence* seq = find(seq_id);
-    if (seq == nullptr && !is_known(seq_id)) return false;
-    const int64_t num_generated = seq == nullptr ? 0 : seq->num_generated();
-    if (keep_tokens < 0 || keep_tokens > num_generated) {
-        throw std::invalid_argument(message("sequence ", seq_id, ": keep_tokens is ", keep_tokens, ", but ",
-                                            num_generated, " tokens were generated"));
+    if (seq == nullptr && !is_known(seq_id)) {
+        finish_ended(seq_id, keep_tokens);
+        return false;
     }
-    stats_.num_generated_tokens -= num_generated - keep_tokens;
+    const int64_t num_generated = seq == nullptr ? 0 : seq->num_generated();
+    require_kept(seq_id, keep_tokens, num_generated);
     stats_.num_finished_external += 1 + (seq == nullptr ? 0 : seq->num_forks());
     if (seq == nullptr) {
         drop_fork(seq_id);
     } else {
-        cut_verified(*seq, num_generated - keep_tokens);
+        cut_counts(num_generated - keep_tokens, seq->drafts().outcome());
         prefixes_.remember(*seq, std::min(seq->num_computed(), seq->prompt_len() + keep_tokens));
         remove(*seq);
     }
     return true;
+}
+
+// The scheduler's own rule came first, but further back in the text: the end from outside is the one that counts.
+void Scheduler::finish_ended(int64_t seq_id, int64_t keep_tokens) {
+    const auto found = ended_.find(seq_id);
+    if (found == ended_.end()) return;
+    const EndedSequence ended = found->second;
+    require_kept(seq_id, keep_tokens, ended.num_generated);
+    ended_.erase(found);
+    cut_counts(ended.num_generated - keep_tokens, ended.outcome);
+    stats_.num_finished_stop -= ended.reason == FinishReason::kStop;
+    stats_.num_finished_length -= ended.reason == FinishReason::kLength;
+    ++stats_.num_finished_external;
 }
 
 bool Scheduler::has_unfinished() const {

@@ -21,6 +21,7 @@
 #include "core/step_plan.hpp"
 #include "core/step_policy.hpp"
 #include "core/step_update.hpp"
+#include "core/verify_outcome.hpp"
 #include "core/waiting_queue.hpp"
 
 namespace deepinfer {
@@ -58,6 +59,7 @@ class Scheduler {
     // Forks to come go with the sequence that they would come from.
     bool abort(int64_t seq_id);
     // Ends a sequence from outside (stop string) with its first keep_tokens generated tokens. False: it is not known.
+    // For one that ended by itself in the latest update the statistics are corrected all the same, once.
     bool finish(int64_t seq_id, int64_t keep_tokens);
 
     // Plans the next step. A plan that is not empty must be updated or discarded before the next call.
@@ -112,6 +114,12 @@ class Scheduler {
         int64_t num_samplers() const { return samples ? 1 + static_cast<int64_t>(fork_ids.size()) : 0; }
         int64_t max_expected() const { return num_samplers() + num_drafts; }
     };
+    // What the statistics have counted for a sequence that has ended.
+    struct EndedSequence {
+        int64_t num_generated;
+        VerifyOutcome outcome;
+        FinishReason reason;
+    };
     struct PendingCopy {
         int64_t seq_id;
         CacheCopy copy;
@@ -134,6 +142,8 @@ class Scheduler {
     void drop_forks(Sequence& seq);
     void drop_copy(int64_t seq_id);
     void remove(Sequence& seq);
+    void cut_counts(int64_t num_dropped, VerifyOutcome outcome);
+    void finish_ended(int64_t seq_id, int64_t keep_tokens);
 
     // scheduler_prefix.cpp
     int64_t num_usable_blocks() const { return config_.num_blocks - prefixes_.num_held_blocks(); }
@@ -177,7 +187,6 @@ class Scheduler {
     void give_drafts(const NewDrafts& drafts);
     void commit_decode(Sequence& seq, const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update);
     void count_verified(const VerifyOutcome& outcome, int64_t sign);
-    void cut_verified(const Sequence& seq, int64_t num_dropped);
 
     // scheduler_check.cpp
     void check_sequence(const Sequence& seq) const;
@@ -195,6 +204,7 @@ class Scheduler {
     std::unordered_map<int64_t, int64_t> fork_parents_;  // every fork to come -> the sequence that it will come from
     int64_t num_reserved_ = 0;                           // forks to come of running sequences
     std::vector<PendingCopy> pending_copies_;            // not known to be made yet
+    std::unordered_map<int64_t, EndedSequence> ended_;   // by themselves, in the latest update
     std::optional<StepInFlight> in_flight_;
     int64_t next_step_id_ = 0;
     int64_t next_admission_ = 0;

@@ -9,6 +9,17 @@
 
 namespace deepinfer {
 
+namespace {
+
+// Drafts that became tokens. A stop id may be the last token and a draft as well, so the number of tokens is no
+// measure.
+int64_t num_right(std::span<const int32_t> drafts, std::span<const int32_t> tokens) {
+    const auto [draft, token] = std::mismatch(drafts.begin(), drafts.end(), tokens.begin(), tokens.end());
+    return draft - drafts.begin();
+}
+
+}  // namespace
+
 void Scheduler::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
     const std::lock_guard lock(mutex_);
     draft_planner_.set_cost_curves(std::move(step_curve), std::move(draft_curve));
@@ -122,7 +133,7 @@ void Scheduler::give_drafts(const NewDrafts& drafts) {
 
 void Scheduler::commit_decode(Sequence& seq, const PlannedRow& row, std::span<const int32_t> tokens,
                               StepUpdate& update) {
-    const int64_t num_accepted = static_cast<int64_t>(tokens.size()) - 1;
+    const int64_t num_accepted = num_right(seq.drafts().ids().first(static_cast<size_t>(row.num_drafts)), tokens);
     draft_planner_.observe(seq.drafts(), row.num_drafts, num_accepted);
     calibration_.observe(seq.drafts().confidences(), seq.drafts().ids(), row.num_drafts, tokens);
     const int64_t num_taken = report(seq, tokens, update);
@@ -143,9 +154,9 @@ void Scheduler::count_verified(const VerifyOutcome& outcome, int64_t sign) {
     }
 }
 
-// Takes the last num_dropped tokens of a sequence out of what its latest step counted.
-void Scheduler::cut_verified(const Sequence& seq, int64_t num_dropped) {
-    VerifyOutcome outcome = seq.drafts().outcome();
+// Takes the last num_dropped tokens of a sequence out of what was counted. outcome: of its latest step.
+void Scheduler::cut_counts(int64_t num_dropped, VerifyOutcome outcome) {
+    stats_.num_generated_tokens -= num_dropped;
     if (outcome.num_verified == 0 || num_dropped == 0) return;
     count_verified(outcome, -1);
     outcome.num_tokens -= std::min(num_dropped, outcome.num_tokens);

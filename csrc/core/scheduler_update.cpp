@@ -151,13 +151,15 @@ bool Scheduler::place_fork(const Sequence& parent, Sequence& fork) {
     return true;
 }
 
-// Frees and forgets the sequences that the update reports as finished.
+// Frees and forgets the sequences that the update reports as finished, but for what `finish` may have to take back.
 void Scheduler::retire_finished(const StepUpdate& update) {
+    ended_.clear();
     std::erase_if(running_, [](const Sequence* seq) { return seq->status() == SequenceStatus::kFinished; });
     for (size_t i = 0; i < update.seq_ids.size(); ++i) {
         if (update.finish_reasons[i] == FinishReason::kRunning) continue;
         Sequence* seq = find(update.seq_ids[i]);
         if (seq == nullptr) continue;  // a fork that never began
+        ended_[seq->id()] = {seq->num_generated(), seq->drafts().outcome(), update.finish_reasons[i]};
         prefixes_.remember(*seq, seq->num_computed());
         forget(*seq);
     }

@@ -6,6 +6,8 @@ namespace deepinfer::testing {
 
 namespace {
 
+constexpr int32_t kDraft = 3;  // every draft; a token that equals it is an accepted one
+
 SchedulerConfig config_of(const Workload& workload, DraftMode mode) {
     const int64_t num_seqs = workload.num_seqs;
     return {.num_blocks = num_seqs * 256,
@@ -76,7 +78,8 @@ void DraftSimulator::sample(const StepPlan& plan, int64_t index) {
         if (num_tokens == k + 1 && static_cast<double>(unit(random_)) < chance) ++num_tokens;
     }
     if (plan.kind == StepKind::kDecode) tokens_ += expected;
-    tokens_given_.insert(tokens_given_.end(), static_cast<size_t>(num_tokens), 2);
+    tokens_given_.insert(tokens_given_.end(), static_cast<size_t>(num_tokens - 1), kDraft);
+    tokens_given_.push_back(kDraft + 1);
     cu_tokens_.push_back(static_cast<int32_t>(tokens_given_.size()));
 }
 
@@ -87,7 +90,7 @@ void DraftSimulator::draft(int64_t seq_id) {
     const float mean = static_cast<float>(workload_.confidence) + skills_[static_cast<size_t>(seq_id)];
     for (int64_t k = 0; k < workload_.num_drafts; ++k) {
         confidences.push_back(std::clamp(mean + noise(random_), 0.0F, 1.0F));
-        draft_ids_.push_back(3);
+        draft_ids_.push_back(kDraft);
     }
     new_confidences_.insert(new_confidences_.end(), confidences.begin(), confidences.end());
 }

@@ -102,6 +102,15 @@ TEST_CASE("drafts: what stands behind a stop is dropped, and not counted") {
     CHECK(scheduler.stats().num_drafts_accepted == 2);
 }
 
+TEST_CASE("drafts: a stop token that was a draft is an accepted one, although no token follows") {
+    Scheduler scheduler(draft_config());
+    scheduler.add(spec_of(0, 3, 20, {7}));
+    finish(scheduler, scheduler.schedule(), {5}, {0, 1}, {6, 7, 8});
+    finish(scheduler, scheduler.schedule(), {6, 7}, {0, 2});
+    CHECK(scheduler.stats().accepted_at == Ids{1, 1, 0});
+    CHECK(scheduler.stats().num_verify_tokens == 2);
+}
+
 TEST_CASE("drafts: finish takes the tokens that it drops out of the counts") {
     Scheduler scheduler(draft_config());
     scheduler.add(spec_of(0, 3, 20));
@@ -111,6 +120,41 @@ TEST_CASE("drafts: finish takes the tokens that it drops out of the counts") {
     CHECK(scheduler.stats().num_verify_tokens == 1);
     CHECK(scheduler.stats().accepted_at == Ids{1, 0, 0});
     CHECK(scheduler.stats().num_generated_tokens == 2);
+}
+
+TEST_CASE("drafts: finish also cuts the counts of what ended by itself in the latest update") {
+    Scheduler scheduler(draft_config());
+    scheduler.add(spec_of(0, 3, 20, {8}));
+    scheduler.add(spec_of(1, 3, 2));
+    finish(scheduler, scheduler.schedule(), {5, 5}, {0, 1, 2}, {6, 7, 8, 6, 7, 8});
+    finish(scheduler, scheduler.schedule(), {6, 7, 8, 9}, {0, 3, 4}, {1, 2, 3, 4, 5, 6});
+    CHECK(scheduler.stats().num_generated_tokens == 6);
+    CHECK(scheduler.stats().num_verify_tokens == 3);
+    CHECK_THROWS_WITH_AS(scheduler.finish(0, 5), "sequence 0: keep_tokens is 5, but 4 tokens were generated",
+                         std::invalid_argument);
+    CHECK_FALSE(scheduler.finish(0, 2));
+    CHECK_FALSE(scheduler.finish(0, 1));
+    CHECK_FALSE(scheduler.finish(1, 1));
+    SchedulerStats stats = scheduler.stats();
+    CHECK(stats.num_generated_tokens == 3);
+    CHECK(stats.num_verify_tokens == 1);
+    CHECK(stats.num_drafts_verified == 3);
+    CHECK(stats.accepted_at == Ids{1, 0, 0});
+    CHECK(stats.num_finished_stop == 0);
+    CHECK(stats.num_finished_length == 0);
+    CHECK(stats.num_finished_external == 2);
+}
+
+TEST_CASE("drafts: what ended is known until the next update, or until its id has a new owner") {
+    Scheduler scheduler(draft_config());
+    for (const int64_t seq_id : {0, 1, 2}) scheduler.add(spec_of(seq_id, 3, seq_id == 2 ? 9 : 1));
+    finish(scheduler, scheduler.schedule(), {5, 5, 5}, {0, 1, 2, 3}, Tokens(9, 6));
+    scheduler.add(spec_of(0, 3, 9));
+    CHECK(scheduler.finish(0, 0));
+    CHECK(scheduler.stats().num_generated_tokens == 3);
+    finish(scheduler, scheduler.schedule(), {7}, {0, 1});
+    CHECK_FALSE(scheduler.finish(1, 0));
+    CHECK(scheduler.stats().num_finished_length == 2);
 }
 
 TEST_CASE("drafts: given up before anybody is preempted") {

@@ -330,7 +330,10 @@ class Scheduler:
         """
 
     def finish(self, seq_id: int, keep_tokens: int) -> bool:
-        """End a sequence from outside with its first keep_tokens new tokens; False when it is not known (any more)."""
+        """End a sequence from outside with its first keep_tokens new tokens; False when it is not known (any more).
+
+        For one that ended by itself in the latest update the counts are corrected all the same, once.
+        """
 
     def schedule(self) -> StepPlan:
         """Plan the next step; RuntimeError while a step that is not empty is in flight."""

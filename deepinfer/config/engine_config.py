@@ -132,7 +132,8 @@ class EngineConfig:
     def resolve(self, model: DeepSeekV41Config, backend: str) -> EngineConfig:
         """The same options with every None and "auto" that depends on the model or backend made definite.
 
-        Raises ConfigError when they do not fit the model: block size, max_model_len, token budget, kept tokens.
+        Raises ConfigError when they do not fit the model or each other: block size, max_model_len, token budget,
+        kept tokens, acceptance of drafts.
         """
         check_block_size(self.cache.block_size, model, backend)
         cache = replace(self.cache, kv_cache_dtype=resolve_kv_cache_dtype(self.cache.kv_cache_dtype, self.numerics))
@@ -147,7 +148,12 @@ class EngineConfig:
             self.scheduler, max_model_len=max_len, max_num_batched_tokens=budget, max_prefill_chunk=chunk
         )
         invariant = backend != "cuda" if self.batch_invariant is None else self.batch_invariant
-        speculative = replace(self.speculative, enabled=num_drafts > 0, num_drafts=num_drafts or None)
+        speculative = replace(
+            self.speculative,
+            enabled=num_drafts > 0,
+            num_drafts=num_drafts or None,
+            acceptance=self.speculative.resolve_acceptance(invariant),
+        )
         return replace(
             self,
             backend=backend,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deepinfer.config.cost_curves import CostCurves
 from deepinfer.config.field_error import field_error
-from deepinfer.errors import ConfigError, UnsupportedFeatureError
+from deepinfer.errors import ConfigError
 from deepinfer.logging import get_logger
 
 if TYPE_CHECKING:
@@ -34,13 +34,16 @@ class SpeculativeConfig:
         num_drafts: drafts per sequence and step, 1 .. 32; None: the block size the draft model was trained with.
         varlen: how many drafts are verified follows from a cost curve. "auto": if there is a `cost_curve`; True: with a
             measured one unless `cost_curve` gives another; False: all drafts are verified.
-        acceptance: "coupled" (None means it): a draft counts when it equals the token that the sampler draws.
+        acceptance: "coupled": a draft counts when it equals the token that the sampler draws, so tokens are those
+            without drafts. "rejection": rejection sampling, which accepts more drafts at temperatures above 0 and gives
+            tokens of the same distribution. None: coupled where results do not depend on the batch, else rejection.
         temperatures: divisor of the confidence scores, one for all drafts or one per draft; None: 1.
         cost_curve: "measure": timed when the engine starts, a few seconds, and corrected while it runs; or a curve that
             is taken at its word; None: see `varlen`.
         cost_cache_dir: where a measured curve is kept for the next start; None: DEEPINFER_DECODE_PERF_CACHE_DIR, else
             nowhere.
         cost_cache_seconds: how long it is good; None: DEEPINFER_DECODE_PERF_CACHE_TTL_SEC, else an hour.
+        report_confidences: whether `CompletionOutput.confidence` is filled.
     """
 
     enabled: bool | None = None
@@ -51,16 +54,17 @@ class SpeculativeConfig:
     cost_curve: CostCurves | Literal["measure"] | None = None
     cost_cache_dir: str | None = None
     cost_cache_seconds: float | None = None
+    report_confidences: bool = False
 
     def __post_init__(self) -> None:
         if self.num_drafts is not None and (type(self.num_drafts) is not int or not 1 <= self.num_drafts <= MAX_DRAFTS):
             raise field_error("speculative.num_drafts", self.num_drafts, f"an integer from 1 to {MAX_DRAFTS}")
         if self.varlen not in ("auto", True, False):
             raise field_error("speculative.varlen", self.varlen, '"auto", True or False')
-        if self.acceptance == "rejection":
-            raise UnsupportedFeatureError("speculative.acceptance = 'rejection' is not in this version; use 'coupled'")
-        if self.acceptance not in (None, "coupled"):
-            raise field_error("speculative.acceptance", self.acceptance, "None or 'coupled'")
+        if self.acceptance not in (None, "coupled", "rejection"):
+            raise field_error("speculative.acceptance", self.acceptance, "None, 'coupled' or 'rejection'")
+        if type(self.report_confidences) is not bool:
+            raise field_error("speculative.report_confidences", self.report_confidences, "True or False")
         for value in self.temperatures or ():
             if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
                 raise field_error("speculative.temperatures", value, "positive numbers")
@@ -125,6 +129,20 @@ class SpeculativeConfig:
             expectation = f"one number, or one per draft ({number})"
             raise field_error("speculative.temperatures", self.temperatures, expectation)
         return number
+
+    def resolve_acceptance(self, batch_invariant: bool) -> str:
+        """The acceptance rule in force (decisions 15).
+
+        Raises ConfigError for rejection sampling in a batch-invariant engine: how many drafts a step has follows from
+        the batch, and the tokens that rejection sampling draws from the number of drafts.
+        """
+        if batch_invariant and self.acceptance == "rejection":
+            raise ConfigError(
+                "speculative.acceptance = 'rejection' with batch_invariant = True: the tokens of rejection sampling "
+                "depend on how many drafts a step verifies, and that on the batch; use acceptance='coupled', or "
+                "batch_invariant=False (True is the default on a CPU)"
+            )
+        return self.acceptance or ("coupled" if batch_invariant else "rejection")
 
     def confidence_temperatures(self, num_drafts: int) -> tuple[float, ...]:
         """One temperature per draft position, at least 1e-5 each."""

@@ -30,6 +30,7 @@ class StepPlan(Protocol):
         output_indices: int32 [S] index of the token to be sampled.
         fork_seq_ids, cu_forks: int64 sequences that begin with this step, flat, with prefix sums int32 [S+1]. Each gets
             its first token from the same row as the sequence it is listed for.
+        preempted_seq_ids: int64 sequences that lost their place when this step was planned.
         slot_copies, block_copies: int32 [n, 2] source and destination of cache units to copy before the forward pass.
     """
 
@@ -73,6 +74,8 @@ class StepPlan(Protocol):
     def fork_seq_ids(self) -> np.ndarray: ...
     @property
     def cu_forks(self) -> np.ndarray: ...
+    @property
+    def preempted_seq_ids(self) -> np.ndarray: ...
     @property
     def slot_copies(self) -> np.ndarray: ...
     @property

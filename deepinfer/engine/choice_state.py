@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.step_result import SampledToken
-from deepinfer.outputs import RequestFailure
+from deepinfer.outputs import DraftConfidence, RequestFailure
 from deepinfer.outputs.completion_output import FinishReason
 from deepinfer.text.detokenizer import Detokenizer
 from deepinfer.text.stop_match import StopMatch
@@ -29,6 +29,8 @@ class ChoiceState:
         hits_stop_id: whether the newest token ends a structured sequence as a stop id of the request.
         finish_reason, stop_reason, failure: how it ended; None while it runs.
         num_draft_tokens, num_accepted_tokens: drafts that were judged, and those that became tokens.
+        pending_confidences: of the drafts that wait to be judged; stays empty unless confidences are wanted.
+        confidences: of drafts that were judged.
         num_sent_tokens, num_sent_pieces: what deltas have given out already.
     """
 
@@ -45,6 +47,8 @@ class ChoiceState:
     failure: RequestFailure | None = None
     num_draft_tokens: int = 0
     num_accepted_tokens: int = 0
+    pending_confidences: tuple[float, ...] = ()
+    confidences: list[DraftConfidence] = field(default_factory=list)
     num_sent_tokens: int = 0
     num_sent_pieces: int = 0
 
@@ -86,10 +90,17 @@ class ChoiceState:
             if self.match is not None:
                 return
 
-    def count_drafts(self, num_drafts: int, num_right: int) -> None:
-        """Note a step that judged drafts: how many became tokens that stay."""
-        self.num_draft_tokens += num_drafts
-        self.num_accepted_tokens += min(num_right, num_drafts)
+    def count_drafts(self, draft_ids: Sequence[int], num_kept: int) -> None:
+        """Note the drafts that a step judged. Call it behind `add_tokens`, of whose tokens num_kept stayed."""
+        first_index = len(self.token_ids) - num_kept
+        self.num_draft_tokens += len(draft_ids)
+        for place, (draft_id, token_id) in enumerate(zip(draft_ids, self.token_ids[first_index:], strict=False)):
+            if place < len(self.pending_confidences):
+                confidence, is_right = self.pending_confidences[place], draft_id == token_id
+                self.confidences.append(DraftConfidence(first_index + place, place, confidence, is_right))
+            if draft_id != token_id:
+                return
+            self.num_accepted_tokens += 1
 
     def finish_text(self) -> None:
         """Add what the detokenizer and the stop strings still hold back.

@@ -86,6 +86,7 @@ class OutputBuilder:
             stop_reason=choice.stop_reason,
             num_draft_tokens=choice.num_draft_tokens,
             num_accepted_tokens=choice.num_accepted_tokens,
+            confidence=tuple(choice.confidences) if self._modes.report_confidences else None,
             error=choice.failure,
             grammar_complete=choice.has_whole_value,
         )

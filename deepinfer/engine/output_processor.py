@@ -40,6 +40,7 @@ class OutputProcessor:
         self._tokenizer = tokenizer
         self._eos_token_ids = frozenset(eos_token_ids)
         self._builder = OutputBuilder(tokenizer, modes)
+        self._keeps_confidences = modes.report_confidences
         self._finisher = finisher
         self._requests: dict[str, RequestState] = {}
         self._sequences: dict[int, tuple[RequestState, ChoiceState]] = {}  # the running choices
@@ -111,7 +112,7 @@ class OutputProcessor:
             self._fail(seq_id, error, outputs)
         self._take_scores(plan, result, outputs)
         samples = _samples_by_sequence(plan, result)
-        num_drafts = dict(zip(plan.seq_ids.tolist(), plan.num_drafts.tolist(), strict=True))
+        drafts = _drafts_by_sequence(plan)
         bounds, tokens = update.cu_tokens.tolist(), update.tokens.tolist()
         reasons, stop_ids = update.finish_reasons.tolist(), update.stop_token_ids.tolist()
         for place, seq_id in enumerate(update.seq_ids.tolist()):
@@ -122,14 +123,15 @@ class OutputProcessor:
             state, choice = found
             new_tokens = tokens[bounds[place] : bounds[place + 1]]
             try:
-                drawn = samples.get(seq_id, [])
-                num_kept = self._take_tokens(state, choice, new_tokens, drawn)
+                num_kept = self._take_tokens(state, choice, new_tokens, samples.get(seq_id, []))
                 if num_kept:
-                    choice.count_drafts(num_drafts.get(seq_id, 0), min(len(drawn) - 1, num_kept))
+                    choice.count_drafts(drafts.get(seq_id, []), num_kept)
                     outputs.num_fed[seq_id] = len(choice.request.prompt_token_ids) + len(choice.token_ids) - 1
                 self._settle(state, choice, reasons[place], stop_ids[place], outputs)
             except Exception as error:
                 self._drop_broken(state, error, outputs)
+        if self._keeps_confidences:
+            self._note_confidences(plan, result)
 
     def abort(self, request: EngineRequest, outputs: StepOutputs) -> None:
         """End what is left of a request with what it has; nothing for one that has ended. May be repeated when it was
@@ -192,6 +194,13 @@ class OutputProcessor:
         if new_tokens:
             choice.take_grammar(samples[len(new_tokens) - 1])
         return len(choice.token_ids) - num_before
+
+    def _note_confidences(self, plan: StepPlan, result: StepResult) -> None:
+        """Keep the confidences of the drafts made behind this step, until a later one judges them."""
+        for row, seq_id in enumerate(_draft_owners(plan)):
+            if (found := self._sequences.get(seq_id)) is not None:
+                values = () if result.confidences is None else result.confidences[row].tolist()
+                found[1].pending_confidences = tuple(values)
 
     def _drop_broken(self, state: RequestState, error: Exception, outputs: StepOutputs) -> None:
         """End a request whose output cannot be made any more: no text, no tokens, only the error."""
@@ -312,3 +321,20 @@ def _ending(output: RequestOutput) -> str:
     """What a request counts as: an error or an abort of any choice decides."""
     reasons = [completion.finish_reason for completion in output.outputs]
     return next((reason for reason in ("error", "abort") if reason in reasons), reasons[0] or "")
+
+
+def _drafts_by_sequence(plan: StepPlan) -> dict[int, list[int]]:
+    """The drafts that the step judges, of every sequence that has some."""
+    ends, tokens = plan.cu_seqlens_q[1:].tolist(), plan.token_ids.tolist()
+    rows = zip(plan.seq_ids.tolist(), ends, plan.num_drafts.tolist(), strict=True)
+    return {seq_id: tokens[end - num : end] for seq_id, end, num in rows if num}
+
+
+def _draft_owners(plan: StepPlan) -> list[int]:
+    """The sequence that each row of a step's drafts belongs to (`StepResult.draft_ids`)."""
+    fork_ids, bounds = plan.fork_seq_ids.tolist(), plan.cu_forks.tolist()
+    owners: list[int] = []
+    for place, (seq_id, samples) in enumerate(zip(plan.seq_ids.tolist(), plan.samples.tolist(), strict=True)):
+        if samples:
+            owners += [seq_id, *fork_ids[bounds[place] : bounds[place + 1]]]
+    return owners

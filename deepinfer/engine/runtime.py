@@ -83,7 +83,8 @@ class EngineRuntime:
         costs = decode_costs(config, directory / "config.json", worker, environment.settings)
         if costs is not None:
             scheduler.set_cost_curves(costs.step, costs.draft)
-        modes = RunModes(bool(config.batch_invariant), config.numerics.value, backend.name)
+        wants_confidences = config.speculative.report_confidences
+        modes = RunModes(bool(config.batch_invariant), config.numerics.value, backend.name, wants_confidences)
         outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)
         pieces = tokenizer.text_pieces(num_valid_ids)
         grammars = GrammarQueue(GrammarCompiler(config.grammar, pieces, eos_token_ids))

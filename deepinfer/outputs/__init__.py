@@ -1,6 +1,7 @@
 """What a user gets back: results, deltas, log-probabilities and metrics."""
 
 from deepinfer.outputs.completion_output import CompletionOutput
+from deepinfer.outputs.draft_confidence import DraftConfidence
 from deepinfer.outputs.logprob import Logprob
 from deepinfer.outputs.prompt_logprob_list import PromptLogprobList
 from deepinfer.outputs.request_delta import RequestDelta
@@ -13,6 +14,7 @@ from deepinfer.outputs.tool_call_delta import ToolCallDelta
 
 __all__ = [
     "CompletionOutput",
+    "DraftConfidence",
     "Logprob",
     "PromptLogprobList",
     "RequestDelta",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from deepinfer.outputs.draft_confidence import DraftConfidence
 from deepinfer.outputs.request_failure import RequestFailure
 from deepinfer.outputs.token_logprobs import TokenLogprobs
 from deepinfer.outputs.tool_call import ToolCall
@@ -28,7 +29,9 @@ class CompletionOutput:
             when the whole cache was too small for it; None for EOS and other ends.
         num_draft_tokens: drafts that were verified.
         num_accepted_tokens: drafts that were accepted.
-        confidence: per verified draft, on request.
+        confidence: with ``speculative={"report_confidences": True}`` one entry, in output order, for each draft that
+            was compared with a token of `token_ids`: the accepted ones and the first wrong one of each block. Drafts
+            behind a wrong one or behind the end of the text have none. None when not asked for.
         error: why this completion failed; None when it did not.
         grammar_complete: whether the text is a whole value of the request's grammar; None without a grammar. False
             behind a stop string, which may have cut it.
@@ -46,7 +49,7 @@ class CompletionOutput:
     stop_reason: str | int | None = None
     num_draft_tokens: int = 0
     num_accepted_tokens: int = 0
-    confidence: list[float] | None = None
+    confidence: tuple[DraftConfidence, ...] | None = None
     error: RequestFailure | None = None
     grammar_complete: bool | None = None
     reasoning: str | None = None
@@ -81,7 +84,7 @@ class CompletionOutput:
             "stop_reason": self.stop_reason,
             "num_draft_tokens": self.num_draft_tokens,
             "num_accepted_tokens": self.num_accepted_tokens,
-            "confidence": self.confidence,
+            "confidence": None if self.confidence is None else [item.to_dict() for item in self.confidence],
             "error": None if self.error is None else self.error.to_dict(),
             "grammar_complete": self.grammar_complete,
             "reasoning": self.reasoning,

@@ -11,4 +11,4 @@ class Purpose(IntEnum):
     SAMPLE = 0  # the plain draw of an output token; coupled drafts draw with it too
     RESIDUAL = 1  # the draw from the residual after a rejected draft
     ACCEPT = 2  # the coin that accepts or rejects a draft
-    DRAFT = 3  # the draw of a draft in rejection mode
+    DRAFT = 3  # the draw of a draft that is to be judged by rejection; its lane is the place in its block

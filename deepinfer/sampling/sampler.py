@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,13 +14,24 @@ from deepinfer.core.sequence_end import SequenceEnd
 from deepinfer.core.step_result import SampledToken
 from deepinfer.errors import RequestError
 from deepinfer.sampling.fixed_point import draw
+from deepinfer.sampling.proposed_draft import ProposedDraft
 from deepinfer.sampling.purpose import Purpose
+from deepinfer.sampling.rejection import judge_drafts
 from deepinfer.sampling.rng import random_uint64
 from deepinfer.sampling.row_state import RowState
 from deepinfer.sampling.sampled_logprobs import sampled_logprobs
 from deepinfer.sampling.transform import transform
 
 _BLOCK_VALUES: Final = 2**22  # logits worked on at once
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row to be sampled: its sequence, the output index, and a draft to be judged."""
+
+    state: RowState
+    output_index: int
+    draft: ProposedDraft | None = None
 
 
 class Sampler:
@@ -57,6 +68,7 @@ class Sampler:
         seq_ids: Sequence[int] | np.ndarray,
         output_indices: Sequence[int] | np.ndarray,
         generated_token_ids: Sequence[Sequence[int] | np.ndarray] | None = None,
+        drafts: Sequence[ProposedDraft | None] | None = None,
     ) -> list[SampledToken | Exception]:
         """Sample one token per row.
 
@@ -65,6 +77,9 @@ class Sampler:
             seq_ids: [S] registered sequences.
             output_indices: [S] index of the token to be sampled among its sequence's output.
             generated_token_ids: [S] ids generated so far per row; None when no row needs them.
+            drafts: [S] what `propose` drew for this output index, to be judged by rejection sampling where the row is
+                drawn at all: the token is then the draft or one from the residual, with the same distribution as a
+                plain draw. None: plain draws.
 
         Returns:
             [S] in row order. A row that cannot be sampled holds a RequestError instead (never raised, so that the
@@ -74,62 +89,88 @@ class Sampler:
         """
         states = [self._states[seq_id] for seq_id in seq_ids]
         history = generated_token_ids if generated_token_ids is not None else [()] * len(states)
+        judged = drafts if drafts is not None else [None] * len(states)
         step = max(1, _BLOCK_VALUES // max(1, logits.shape[1]))
         results: list[SampledToken | Exception] = []
         for begin in range(0, len(states), step):
             block = slice(begin, begin + step)
-            results += self._sample_block(logits[block], states[block], output_indices[block], history[block])
+            rows = [
+                _Row(state, int(index), draft)
+                for state, index, draft in zip(states[block], output_indices[block], judged[block], strict=True)
+            ]
+            results += self._sample_block(logits[block], rows, history[block])
         return results
 
     def draft(self, logits: torch.Tensor, seq_ids: Sequence[int], output_indices: Sequence[int]) -> list[int]:
         """Guess one token per row from a draft model's logits float32 [S, V]: no bans, masks or penalties, but each
         sequence's temperature and filters, and the key with which `sample` will draw at that output index.
         """
-        usable = logits[:, : self._num_valid_ids]
-        states = [self._states[seq_id] for seq_id in seq_ids]
-        tokens: list[int] = usable.argmax(dim=-1).tolist()
-        finite = torch.isfinite(usable.amax(dim=-1)).tolist()
-        drawing = [row for row, state in enumerate(states) if finite[row] and not state.takes_argmax]
+        usable, states, tokens, drawing = self._draft_rows(logits, seq_ids)
         if drawing:
-            rows = [(states[row], output_indices[row]) for row in drawing]
-            for row, token in zip(drawing, _draw_rows(usable[drawing], rows), strict=True):
+            rows = [_Row(states[row], output_indices[row]) for row in drawing]
+            weights = transform(usable[drawing], [row.state.params for row in rows]).weights
+            for row, token in zip(drawing, draw(weights, _words(rows, Purpose.SAMPLE)).tolist(), strict=True):
                 tokens[row] = token
         return tokens
 
+    def propose(
+        self, logits: torch.Tensor, seq_ids: Sequence[int], output_indices: Sequence[int], place: int
+    ) -> list[ProposedDraft]:
+        """Like `draft`, but drawn with a key of its own, and with the distribution that `sample` needs to judge it.
+
+        Args:
+            place: of the draft in its block. A later block's draft for the same output index needs another word: the
+                number of verified drafts may have depended on this one.
+        """
+        usable, states, tokens, drawing = self._draft_rows(logits, seq_ids)
+        proposed = [ProposedDraft(token) for token in tokens]
+        if drawing:
+            rows = [_Row(states[row], output_indices[row]) for row in drawing]
+            # In float32 before the draw: what is kept is then exactly what was drawn from.
+            weights = transform(usable[drawing], [row.state.params for row in rows]).weights.to(torch.float32)
+            drawn = draw(weights.to(torch.int64), _words(rows, Purpose.DRAFT, place)).tolist()
+            for item, row in enumerate(drawing):
+                proposed[row] = ProposedDraft(drawn[item], weights[item].clone())  # a view would keep all rows alive
+        return proposed
+
+    def _draft_rows(
+        self, logits: torch.Tensor, seq_ids: Sequence[int]
+    ) -> tuple[torch.Tensor, list[RowState], list[int], list[int]]:
+        """Logits of the tokenizer's ids, sequences, argmax of each row, and the rows that are to be drawn."""
+        usable = logits[:, : self._num_valid_ids]
+        states = [self._states[seq_id] for seq_id in seq_ids]
+        finite = torch.isfinite(usable.amax(dim=-1)).tolist()
+        drawing = [row for row, state in enumerate(states) if finite[row] and not state.takes_argmax]
+        return usable, states, usable.argmax(dim=-1).tolist(), drawing
+
     def _sample_block(
-        self,
-        logits: torch.Tensor,
-        states: Sequence[RowState],
-        output_indices: Sequence[int] | np.ndarray,
-        history: Sequence[Sequence[int] | np.ndarray],
+        self, logits: torch.Tensor, rows: list[_Row], history: Sequence[Sequence[int] | np.ndarray]
     ) -> list[SampledToken | Exception]:
         errors = _non_finite_rows(logits)
-        adjusted = self._adjusted(logits, states, output_indices, history, errors)
+        adjusted = self._adjusted(logits, rows, history, errors)
         best_values, best = adjusted.max(dim=-1)
-        for row, value in enumerate(best_values.tolist()):
-            if row not in errors and not abs(value) < float("inf"):
-                errors[row] = _nothing_left(states[row], int(output_indices[row]))
+        for place, value in enumerate(best_values.tolist()):
+            if place not in errors and not abs(value) < float("inf"):
+                errors[place] = _nothing_left(rows[place])
         tokens = best.tolist()
-        drawing = [row for row, state in enumerate(states) if row not in errors and not state.takes_argmax]
+        drawing = [place for place, row in enumerate(rows) if place not in errors and not row.state.takes_argmax]
         if drawing:
-            rows = [(states[row], output_indices[row]) for row in drawing]
-            for row, token in zip(drawing, _draw_rows(adjusted[drawing], rows), strict=True):
-                tokens[row] = token
-        for row, state in enumerate(states):
-            forced = state.forced_token(output_indices[row])
-            tokens[row] = tokens[row] if forced is None else forced
-        _follow_grammars(states, tokens, output_indices, errors)
-        scores = sampled_logprobs(
-            logits, adjusted, tokens, [None if r in errors else s.params for r, s in enumerate(states)]
-        )
-        sampled = [scores.get(row) or SampledToken(token) for row, token in enumerate(tokens)]
-        return [errors.get(row) or _with_grammar(sampled[row], state) for row, state in enumerate(states)]
+            drawn = _draw_rows(adjusted[drawing], [rows[place] for place in drawing])
+            for place, token in zip(drawing, drawn, strict=True):
+                tokens[place] = token
+        for place, row in enumerate(rows):
+            forced = row.state.forced_token(row.output_index)
+            tokens[place] = tokens[place] if forced is None else forced
+        _follow_grammars(rows, tokens, errors)
+        params = [None if place in errors else row.state.params for place, row in enumerate(rows)]
+        scores = sampled_logprobs(logits, adjusted, tokens, params)
+        sampled = [scores.get(place) or SampledToken(token) for place, token in enumerate(tokens)]
+        return [errors.get(place) or _with_grammar(sampled[place], row.state) for place, row in enumerate(rows)]
 
     def _adjusted(
         self,
         logits: torch.Tensor,
-        states: Sequence[RowState],
-        output_indices: Sequence[int] | np.ndarray,
+        rows: list[_Row],
         history: Sequence[Sequence[int] | np.ndarray],
         errors: dict[int, Exception],
     ) -> torch.Tensor:
@@ -138,15 +179,15 @@ class Sampler:
         What goes wrong with a row is added to `errors`.
         """
         usable = logits[:, : self._num_valid_ids]
-        rows = [row for row, state in enumerate(states) if state.adjusts(output_indices[row])]
-        if not rows:
+        changed = [place for place, row in enumerate(rows) if row.state.adjusts(row.output_index)]
+        if not changed:
             return usable
         adjusted = usable.clone()
-        for row in rows:
+        for place in changed:
             try:
-                states[row].adjust(adjusted[row], output_indices[row], history[row])
+                rows[place].state.adjust(adjusted[place], rows[place].output_index, history[place])
             except RequestError as error:
-                errors.setdefault(row, error)
+                errors.setdefault(place, error)
         return adjusted
 
 
@@ -159,27 +200,22 @@ def _non_finite_rows(logits: torch.Tensor) -> dict[int, Exception]:
     }
 
 
-def _nothing_left(state: RowState, output_index: int) -> Exception:
+def _nothing_left(row: _Row) -> Exception:
     """A whole value of a grammar may simply end; anything else is a contradiction in the request."""
-    if state.grammar is not None and state.grammar.is_complete:
+    if row.state.grammar is not None and row.state.grammar.is_complete:
         return SequenceEnd()
-    message = f"no token is left to choose from at output index {output_index}; relax the bans"
+    message = f"no token is left to choose from at output index {row.output_index}; relax the bans"
     return RequestError(message, code="no_candidate_token")
 
 
-def _follow_grammars(
-    states: Sequence[RowState],
-    tokens: Sequence[int],
-    output_indices: Sequence[int] | np.ndarray,
-    errors: dict[int, Exception],
-) -> None:
+def _follow_grammars(rows: list[_Row], tokens: Sequence[int], errors: dict[int, Exception]) -> None:
     """Feed every chosen token to its grammar, once."""
-    for row, state in enumerate(states):
-        if state.grammar is not None and row not in errors:
+    for place, row in enumerate(rows):
+        if row.state.grammar is not None and place not in errors:
             try:
-                state.grammar.accept(tokens[row], int(output_indices[row]))
+                row.state.grammar.accept(tokens[place], row.output_index)
             except RequestError as error:
-                errors[row] = error
+                errors[place] = error
 
 
 def _with_grammar(token: SampledToken, state: RowState) -> SampledToken:
@@ -187,13 +223,27 @@ def _with_grammar(token: SampledToken, state: RowState) -> SampledToken:
     return token if grammar is None else replace(token, grammar_complete=grammar.is_complete, stops=grammar.stops)
 
 
-def _draw_rows(adjusted: torch.Tensor, rows: Sequence[tuple[RowState, int]]) -> list[int]:
-    """Transform and draw: adjusted logits float32 [n, V] and (state, output index) per row -> n token ids."""
-    words = random_uint64(
-        [state.seed for state, _ in rows],
-        [state.prompt_hash for state, _ in rows],
-        [output_index for _, output_index in rows],
-        Purpose.SAMPLE,
-    )
-    drawn: list[int] = draw(transform(adjusted, [state.params for state, _ in rows]).weights, words).tolist()
-    return drawn
+def _draw_rows(adjusted: torch.Tensor, rows: list[_Row]) -> list[int]:
+    """Transform and draw: adjusted logits float32 [n, V] -> n token ids. Rows with a draft judge it instead."""
+    weights = transform(adjusted, [row.state.params for row in rows]).weights
+    tokens: list[int] = draw(weights, _words(rows, Purpose.SAMPLE)).tolist()
+    judging = [place for place, row in enumerate(rows) if row.draft is not None and row.draft.weights is not None]
+    if judging:
+        judged = [rows[place] for place in judging]
+        drafts = [row.draft for row in judged if row.draft is not None]
+        results = judge_drafts(
+            weights[judging],
+            torch.stack([draft.weights for draft in drafts if draft.weights is not None]),
+            torch.tensor([draft.token_id for draft in drafts], device=weights.device),
+            _words(judged, Purpose.ACCEPT),
+            _words(judged, Purpose.RESIDUAL),
+        ).tolist()
+        for place, token in zip(judging, results, strict=True):
+            tokens[place] = token
+    return tokens
+
+
+def _words(rows: list[_Row], purpose: Purpose, lane: int = 0) -> np.ndarray:
+    """One random word uint64 per row."""
+    seeds, hashes = [row.state.seed for row in rows], [row.state.prompt_hash for row in rows]
+    return random_uint64(seeds, hashes, [row.output_index for row in rows], purpose, lane)

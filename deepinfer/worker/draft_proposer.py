@@ -11,6 +11,8 @@ from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import SampledToken
 from deepinfer.models.deepseek_v41.draft_model import DraftModel
+from deepinfer.sampling.draft_memory import DraftMemory
+from deepinfer.sampling.proposed_draft import ProposedDraft
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.token_chooser import first_sample_rows
 
@@ -45,8 +47,9 @@ class _Owner:
 class DraftProposer:
     """One draft pass and the sequential head loop (spec/decode.md 1.4 and 2).
 
-    Drafted ids come from the raw adjusted logits with the request's own temperature and filters, drawn with the key of
-    the output index they speak about: the same noise that the target will use there (coupled acceptance).
+    Drafted ids come from the raw adjusted logits with the request's own temperature and filters. Under coupled
+    acceptance they are drawn with the key of the output index they speak about, the noise that the target will use
+    there; under rejection with a key of their own, and the memory gets the distributions.
 
     Args:
         draft: the draft model.
@@ -54,6 +57,7 @@ class DraftProposer:
         sampler: knows every sequence's parameters and keys.
         temperatures: [G] confidence temperature per draft position.
         max_positions: no draft row may stand at or behind this position.
+        memory: takes what rejection sampling needs of the drafts; None for coupled acceptance.
     """
 
     def __init__(
@@ -63,12 +67,14 @@ class DraftProposer:
         sampler: Sampler,
         temperatures: tuple[float, ...],
         max_positions: int,
+        memory: DraftMemory | None = None,
     ) -> None:
         self._draft = draft
         self._caches = caches
         self._sampler = sampler
         self._temperatures = temperatures
         self._max_positions = max_positions
+        self._memory = memory
 
     def propose(
         self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception], device: torch.device
@@ -113,14 +119,27 @@ class DraftProposer:
             self._caches,
             len(self._temperatures),
         )
-        seq_ids = [owner.seq_id for owner in owners]
         ids = np.empty((len(owners), len(self._temperatures)), dtype=np.int32)
         scores = np.empty(ids.shape, dtype=np.float64)
+        proposed: list[list[ProposedDraft]] = [[] for _ in owners]
         previous = anchors
         for k in range(ids.shape[1]):
             adjusted, score = self._draft.adjust(block, k, previous)
-            ids[:, k] = self._sampler.draft(adjusted, seq_ids, [owner.output_index + k for owner in owners])
+            for row, draft in enumerate(self._draw(adjusted, owners, k)):
+                proposed[row].append(draft)
+                ids[row, k] = draft.token_id
             scores[:, k] = score.cpu().numpy()
             previous = torch.from_numpy(ids[:, k].astype(np.int64)).to(device)
+        if self._memory is not None:
+            for owner, drafts in zip(owners, proposed, strict=True):
+                self._memory.put(owner.seq_id, owner.output_index, drafts)
         scaled = np.clip(scores / np.asarray(self._temperatures), -_SCORE_LIMIT, _SCORE_LIMIT)
         return Proposals(ids, (1.0 / (1.0 + np.exp(-np.nan_to_num(scaled)))).astype(np.float32))
+
+    def _draw(self, logits: torch.Tensor, owners: list[_Owner], place: int) -> list[ProposedDraft]:
+        """Draft number `place` of every owner, from adjusted logits float32 [R, vocab]."""
+        seq_ids = [owner.seq_id for owner in owners]
+        indices = [owner.output_index + place for owner in owners]
+        if self._memory is not None:
+            return self._sampler.propose(logits, seq_ids, indices, place)
+        return [ProposedDraft(token) for token in self._sampler.draft(logits, seq_ids, indices)]

@@ -14,6 +14,8 @@ from deepinfer.core.probe import Probe
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import SampledToken
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.sampling.draft_memory import DraftMemory
+from deepinfer.sampling.proposed_draft import ProposedDraft
 from deepinfer.sampling.sampler import Sampler
 
 FAILED: Final = SampledToken(token_id=0)  # stands for the token that a failed fork did not get
@@ -28,22 +30,29 @@ class _Sequence:
 
 
 class TokenChooser:
-    """Coupled acceptance (decisions 15): the token of output index t is the plain sampler's draw for t, whatever was
-    drafted; a draft only decides whether the row behind it already stands on the right text.
+    """Judges drafts row by row: row k + 1 is looked at only when the token of row k equals draft k.
 
-    So tokens, log-probabilities and every rule of the sampler are those of decoding without drafts, and nothing has to
-    be rolled back: row k + 1 is looked at only when the token of row k equals draft k.
+    So nothing has to be rolled back, and every rule of the sampler (penalties, bans, the grammar, forced tokens) sees
+    the tokens before it, accepted drafts included. Where row k's token comes from is the acceptance rule (decisions
+    15). *Coupled*, without a memory: the plain sampler's draw, whatever was drafted, so that tokens and
+    log-probabilities are those of decoding without drafts. *Rejection*, with one: the draft or a draw from the residual
+    (`sampling/rejection.py`), so that their distribution is that of decoding without drafts. Greedy rows are the same
+    under both.
 
     Args:
         model: its output matrix.
         sampler: row-wise sampler.
         probe: research hooks.
+        memory: distributions of the drafts to be judged; None for coupled acceptance.
     """
 
-    def __init__(self, model: DeepSeekV41Model, sampler: Sampler, probe: Probe) -> None:
+    def __init__(
+        self, model: DeepSeekV41Model, sampler: Sampler, probe: Probe, memory: DraftMemory | None = None
+    ) -> None:
         self._model = model
         self._sampler = sampler
         self._probe = probe
+        self._memory = memory
         self._sequences: dict[int, _Sequence] = {}
 
     def add(self, request: EngineRequest) -> None:
@@ -55,6 +64,8 @@ class TokenChooser:
         """Forget a sequence; unknown ones are ignored."""
         if self._sequences.pop(seq_id, None) is not None:
             self._sampler.remove(seq_id)
+        if self._memory is not None:
+            self._memory.drop((seq_id,))
 
     def request_of(self, seq_id: int) -> EngineRequest:
         """The request of a live sequence."""
@@ -71,6 +82,7 @@ class TokenChooser:
                 sequence has got no token at all: after accepted drafts the next step meets the same error again.
         """
         samples: list[list[SampledToken]] = [[] for _ in plan.seq_ids]
+        drafts = self._take_drafts(plan)
         alive = np.flatnonzero(plan.samples)
         first_rows = first_sample_rows(plan)
         depth = 0
@@ -80,7 +92,8 @@ class TokenChooser:
             self._probe.record("logits", logits, torch.from_numpy(rows))
             indices = (plan.output_indices[alive] + depth).tolist()
             found = errors if depth == 0 else {}
-            tokens = self._next_tokens(logits, plan.seq_ids[alive].tolist(), indices, found)
+            judged = [drafts[s][depth] if depth < len(drafts[s]) else None for s in alive.tolist()]
+            tokens = self._next_tokens(logits, plan.seq_ids[alive].tolist(), indices, found, judged)
             survivors = []
             for place, (s, token) in enumerate(zip(alive.tolist(), tokens, strict=True)):
                 if token is None:
@@ -93,6 +106,17 @@ class TokenChooser:
             alive = np.asarray(survivors, dtype=np.int64)
             depth += 1
         return samples
+
+    def _take_drafts(self, plan: StepPlan) -> list[list[ProposedDraft | None]]:
+        """What is known of each sequence's drafts, per sequence of the plan; empty under coupled acceptance."""
+        if self._memory is None:
+            return [[] for _ in plan.seq_ids]
+        self._memory.drop(plan.preempted_seq_ids.tolist())
+        taken = []
+        for s, (seq_id, first_row) in enumerate(zip(plan.seq_ids.tolist(), first_sample_rows(plan), strict=True)):
+            ids = plan.token_ids[first_row + 1 : first_row + 1 + plan.num_drafts[s]].tolist()
+            taken.append(self._memory.take(seq_id, int(plan.output_indices[s]), ids))
+        return taken
 
     def _ends(self, seq_id: int, token: SampledToken, output_index: int) -> bool:
         """Whether the text ends with this token, so that no row behind it may be looked at."""
@@ -108,17 +132,23 @@ class TokenChooser:
         if not fork_ids:
             return []
         rows = logits.expand(len(fork_ids), -1)
-        tokens = self._next_tokens(rows, fork_ids, [0] * len(fork_ids), errors)
+        tokens = self._next_tokens(rows, fork_ids, [0] * len(fork_ids), errors, None)
         return [FAILED if token is None else token for token in tokens]
 
     def _next_tokens(
-        self, logits: torch.Tensor, seq_ids: list[int], indices: list[int], errors: dict[int, Exception]
+        self,
+        logits: torch.Tensor,
+        seq_ids: list[int],
+        indices: list[int],
+        errors: dict[int, Exception],
+        drafts: list[ProposedDraft | None] | None,
     ) -> list[SampledToken | None]:
         """The token of each sequence at its output index, noted as part of its output; None with an error."""
         sequences = [self._sequences[seq_id] for seq_id in seq_ids]
         for sequence, index in zip(sequences, indices, strict=True):
             del sequence.output_ids[index:]  # a step that was repeated begins where it began before
-        outcomes = self._sampler.sample(logits, seq_ids, indices, [sequence.output_ids for sequence in sequences])
+        generated = [sequence.output_ids for sequence in sequences]
+        outcomes = self._sampler.sample(logits, seq_ids, indices, generated, drafts)
         chosen: list[SampledToken | None] = []
         for seq_id, sequence, outcome in zip(seq_ids, sequences, outcomes, strict=True):
             if isinstance(outcome, Exception):

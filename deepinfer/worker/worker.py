@@ -16,6 +16,7 @@ from deepinfer.errors import EngineClosedError
 from deepinfer.logging import get_logger
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.ops.select import SelectedBackend
+from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.device import memory_probe, resolve_device
 from deepinfer.worker.draft_proposer import DraftProposer
@@ -72,15 +73,17 @@ class Worker:
         caches = allocate_caches(table, self.memory_plan.num_blocks, self.memory_plan.num_slots, device)
         num_ngrams = model_config.engram_max_ngram_size if model_config.has_engram else 0
         sampler = Sampler(num_valid_ids, eos_token_ids)
-        proposer: DraftProposer | None = None
+        proposer, memory = None, None
         self.profiler: StepProfiler | None = None
         if model.draft is not None:
+            if config.speculative.acceptance == "rejection":
+                memory = DraftMemory(config.scheduler.max_num_seqs)
             temperatures = config.speculative.confidence_temperatures(num_drafts)
-            proposer = DraftProposer(model.draft, caches, sampler, temperatures, max_len)
+            proposer = DraftProposer(model.draft, caches, sampler, temperatures, max_len, memory)
             plan = self.memory_plan
             space = ScratchSpace(plan.num_blocks, plan.num_slots, max_len, model_config.sliding_window, num_ngrams)
             self.profiler = StepProfiler(model, model.draft, caches, space, num_drafts, device)
-        chooser = TokenChooser(model, sampler, self.probe)
+        chooser = TokenChooser(model, sampler, self.probe, memory)
         clock = StepClock(device) if config.speculative.curve_source == "measure" else None
         self._runner: ModelRunner | None = ModelRunner(
             model, caches, chooser, proposer, self.probe, num_ngrams, num_valid_ids, device, clock

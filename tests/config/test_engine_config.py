@@ -82,7 +82,6 @@ def test_unknown_option_names_the_nearest():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("speculative", {"acceptance": "rejection"}),
         ("data_parallel_size", 2),
         ("data_parallel_size", True),
     ],
@@ -107,6 +106,7 @@ def test_later_options_accept_their_neutral_value():
         {"num_drafts": 0, "drafts": 1},
         {"varlen": "yes"},
         {"acceptance": "maybe"},
+        {"report_confidences": 1},
         {"temperatures": [1.0, 0.0]},
         {"temperatures": "warm"},
         5,
@@ -116,6 +116,23 @@ def test_later_options_accept_their_neutral_value():
 def test_wrong_speculative_options(value):
     with pytest.raises(ConfigError, match="speculative"):
         EngineConfig.create(speculative=value)
+
+
+def test_acceptance_follows_batch_invariance(nano):
+    model = DeepSeekV41Config.from_dict(nano)
+    for options, rule in (
+        ({}, "coupled"),
+        ({"batch_invariant": True}, "coupled"),
+        ({"batch_invariant": False}, "rejection"),
+        ({"batch_invariant": False, "speculative": {"acceptance": "coupled"}}, "coupled"),
+        ({"batch_invariant": False, "speculative": {"acceptance": "rejection"}}, "rejection"),
+    ):
+        assert EngineConfig.create(**options).resolve(model, "reference").speculative.acceptance == rule
+    assert EngineConfig.create().resolve(model, "cuda").speculative.acceptance == "rejection"
+    for invariant in (None, True):
+        config = EngineConfig.create(batch_invariant=invariant, speculative={"acceptance": "rejection"})
+        with pytest.raises(ConfigError, match="'rejection' with batch_invariant = True: .*batch_invariant=False"):
+            config.resolve(model, "reference")
 
 
 def test_speculative_options(nano, tmp_path):

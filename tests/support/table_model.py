@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -39,6 +40,16 @@ _FIELDS = {
     "dspark_target_layer_ids": [],
 }
 _SILENT = ("*.wo_b.weight", "*.w2.weight", "*.engram.wkv.weight")
+_RANK = 16
+_DRAFT_FIELDS = {
+    "compress_ratios": [0, 0, 2, 2, 2, 1, 1, 1, 0],
+    "num_nextn_predict_layers": 1,
+    "dspark_block_size": 3,
+    "dspark_target_layer_ids": [5, 6, 7],
+    "dspark_markov_rank": _RANK,
+    "dspark_n_routed_experts": 2,
+    "dspark_num_experts_per_tok": 1,
+}
 
 
 def perm(token: int) -> int:
@@ -89,6 +100,43 @@ def chain_table(*chains: Sequence[int], margin: float = 20.0) -> torch.Tensor:
     return table
 
 
+@dataclass(frozen=True)
+class TableDraft:
+    """A draft model with known distributions: its last norm is zero, so only the Markov head and the confidence
+    head's Markov half speak, and these know nothing but the token before.
+
+    Attributes:
+        columns: token before -> {next token: logit}, the rest LOW; at most 15 of them. Values that BF16 holds exactly.
+        others: the column behind every other token.
+        scores: token before -> score of the confidence, before the sigmoid; 0 for every other.
+    """
+
+    columns: Mapping[int, Mapping[int, float]]
+    others: Mapping[int, float]
+    scores: Mapping[int, float] = field(default_factory=dict)
+
+    def logits(self, previous: int) -> torch.Tensor:
+        """float32 [288] of the draft behind `previous`."""
+        return column_table(self.columns.get(previous, self.others))[:, 0]
+
+    def overrides(self) -> dict[str, torch.Tensor | float]:
+        """Tensors of the checkpoint: each kind of token before has its own place in the rank."""
+        embed, head, scores = torch.zeros(VOCAB, _RANK), torch.full((VOCAB, _RANK), LOW), torch.zeros(1, _RANK)
+        embed[:, _RANK - 1] = 1.0
+        for place, (token, column) in enumerate([*self.columns.items(), (None, self.others)]):
+            place = _RANK - 1 if token is None else place
+            head[:, place] = column_table(column)[:, 0]
+            if token is not None:
+                embed[token] = torch.eye(_RANK)[place]
+                scores[0, place] = self.scores.get(token, 0.0)
+        return {
+            "mtp.0.norm.weight": 0.0,
+            "mtp.0.markov_head.embed.weight": embed,
+            "mtp.0.markov_head.head.weight": head,
+            "mtp.0.confidence_head.proj.weight": torch.cat((torch.zeros(1, HIDDEN), scores), dim=1),
+        }
+
+
 class TableModels:
     """Writes each wanted table once under `root` and hands out its directory."""
 
@@ -102,6 +150,7 @@ class TableModels:
         merged: Sequence[str] = MERGED,
         added: Sequence[str] = (),
         eos: int | list[int] = 1,
+        draft: TableDraft | None = None,
     ) -> Path:
         """Directory of the checkpoint with these logits.
 
@@ -109,31 +158,35 @@ class TableModels:
             table: [next id, token] float32 [288, 288], values that BF16 holds exactly.
             merged, added: texts of the merged and the added plain tokens of its tokenizer.
             eos: end ids of config.json.
+            draft: one draft stage with these distributions; None: without drafts.
         """
         if not torch.equal(table.bfloat16().float(), table):
             raise ValueError("a table's logits must be exact in BF16")
-        key = hashlib.sha256(table.contiguous().numpy().tobytes() + repr((merged, added, eos)).encode()).hexdigest()
+        key = hashlib.sha256(
+            table.contiguous().numpy().tobytes() + repr((merged, added, eos, draft)).encode()
+        ).hexdigest()
         directory = self._root / key[:16]
         if not directory.exists():
-            self._write(directory, table, merged, added, eos)
+            source = self._root / f"{directory.name}-tokenizer"
+            source.mkdir()
+            _write(directory, table, write_table_tokenizer(source, merged, added), eos, draft)
         return directory
 
-    def _write(
-        self, directory: Path, table: torch.Tensor, merged: Sequence[str], added: Sequence[str], eos: int | list[int]
-    ) -> None:
-        source = self._root / f"{directory.name}-tokenizer"
-        source.mkdir()
-        tokenizer = write_table_tokenizer(source, merged, added)
-        head = torch.zeros(VOCAB, HIDDEN)
-        head[:, :VOCAB] = table
-        overrides = {
-            **dict.fromkeys(_SILENT, 0.0),
-            "embed.weight": torch.eye(VOCAB, HIDDEN),
-            "norm.weight": HIDDEN**-0.5,
-            "head.weight": head,
-        }
-        config = tiny_config(**_FIELDS) | {"eos_token_id": eos}
-        write_random_checkpoint(config, directory, overrides=overrides, tokenizer_json=tokenizer)
+
+def _write(
+    directory: Path, table: torch.Tensor, tokenizer: Path, eos: int | list[int], draft: TableDraft | None
+) -> None:
+    head = torch.zeros(VOCAB, HIDDEN)
+    head[:, :VOCAB] = table
+    overrides = {
+        **dict.fromkeys(_SILENT, 0.0),
+        "embed.weight": torch.eye(VOCAB, HIDDEN),
+        "norm.weight": HIDDEN**-0.5,
+        "head.weight": head,
+        **(draft.overrides() if draft else {}),
+    }
+    config = tiny_config(**_FIELDS | (_DRAFT_FIELDS if draft else {})) | {"eos_token_id": eos}
+    write_random_checkpoint(config, directory, overrides=overrides, tokenizer_json=tokenizer)
 
 
 def with_generation_config(directory: Path, target: Path, **values: object) -> Path:
