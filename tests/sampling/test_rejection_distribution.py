@@ -101,6 +101,22 @@ def test_three_tokens_of_200_000_plays(budget, params):
     assert not fails(200_000, budget, **params)
 
 
+def test_as_many_drafts_are_accepted_as_can_be():
+    """The share is the sum of min(p, q); drawing target and draft with the same word accepts fewer."""
+    num, previous = 5_000, 3
+    sampler = make_sampler([make_request(seed=4)], VOCAB)
+    rows, ids, indices = DRAFT[[previous]].expand(num, -1), [0] * num, range(num)
+    drafts = sampler.propose(rows, ids, indices, 0)
+    targets = TARGET[[previous]].expand(num, -1)
+    judged = sampler.sample(targets, ids, indices, None, drafts)
+    share = np.mean([token.token_id == draft.token_id for token, draft in zip(judged, drafts, strict=True)])
+    best = float(torch.minimum(TARGET[previous].softmax(0), DRAFT[previous].softmax(0)).sum())
+    assert share == pytest.approx(best, abs=4 * (best * (1 - best) / num) ** 0.5)
+    plain = sampler.sample(targets, ids, indices)
+    coupled = sampler.draft(rows, ids, indices)
+    assert np.mean([token.token_id == draft for token, draft in zip(plain, coupled, strict=True)]) < share - 0.02
+
+
 def accept_always(target, draft, ids, coins, words):
     return ids
 
