@@ -73,11 +73,10 @@ class Worker:
         caches = allocate_caches(table, self.memory_plan.num_blocks, self.memory_plan.num_slots, device)
         num_ngrams = model_config.engram_max_ngram_size if model_config.has_engram else 0
         sampler = Sampler(num_valid_ids, eos_token_ids)
-        proposer, memory = None, None
+        memory = DraftMemory(config.scheduler.max_num_seqs) if config.speculative.acceptance == "rejection" else None
+        proposer = None
         self.profiler: StepProfiler | None = None
         if model.draft is not None:
-            if config.speculative.acceptance == "rejection":
-                memory = DraftMemory(config.scheduler.max_num_seqs)
             temperatures = config.speculative.confidence_temperatures(num_drafts)
             proposer = DraftProposer(model.draft, caches, sampler, temperatures, max_len, memory)
             plan = self.memory_plan

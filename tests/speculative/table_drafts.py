@@ -42,10 +42,9 @@ def start(models: TableModels, path: Path | None = None, **options: Any) -> LLM:
     return LLM(path or models.path(target_table(), draft=DRAFT), **defaults | options)
 
 
-def inject_costs(llm: LLM, ms_per_row: float, ms_per_pass: float) -> None:
-    """Give the scheduler a straight cost curve, so that confidences decide how many drafts are verified."""
-    points = [(rows, 10.0 + ms_per_row * rows) for rows in range(1, 1025)]
-    llm._runtime.engine._scheduler.set_cost_curves(points, [(1024, ms_per_pass)])
+def costs(ms_per_row: float, ms_per_pass: float) -> dict[str, list[tuple[int, float]]]:
+    """A straight cost curve, so that confidences decide how many drafts are verified."""
+    return {"step": [(rows, 10.0 + ms_per_row * rows) for rows in range(1, 1025)], "draft": [(1024, ms_per_pass)]}
 
 
 def triples(llm: LLM, num_requests: int, num_triples: int, **fields: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from deepinfer import LLM, RequestOutput, SamplingParams
-from tests.speculative.table_drafts import inject_costs
+from tests.speculative.table_drafts import costs
 from tests.speculative.test_lossless import assert_equal
 from tests.support.golden_case import GOLDEN
 
@@ -101,12 +101,11 @@ def without_drafts(model) -> tuple[list[RequestOutput], int]:
 def test_lossless(case, model, without_drafts):
     off, tight_bytes = without_drafts
     prompts, params = mixed_requests(model)
-    options = OPTIONS | {"speculative": {"num_drafts": case.num_drafts, "varlen": case.varlen}}
+    curve = {"cost_curve": costs(0.3, 0.5)} if case.varlen else {}
+    options = OPTIONS | {"speculative": {"num_drafts": case.num_drafts, **curve}}
     options |= {"kv_cache_bytes": tight_bytes} if case.tight else {}
     options |= {"max_prefill_chunk": 7, "max_num_batched_tokens": 41} if case.chunked else {}
     with LLM(model.path, numerics=model.numerics, **options) as llm:
-        if case.varlen:
-            inject_costs(llm, ms_per_row=0.3, ms_per_pass=0.5)
         on = llm.generate(prompts, params, use_tqdm=False)
         stats = llm.stats()
         llm._runtime.engine._scheduler.check()

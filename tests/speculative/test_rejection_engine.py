@@ -13,7 +13,7 @@ import torch
 import deepinfer.sampling.sampler as sampler_module
 from deepinfer import DraftConfidence, SamplingParams
 from tests.sampling.chi_square import chi_square_fails
-from tests.speculative.table_drafts import IDS, SCORES, inject_costs, start, target_table, triples
+from tests.speculative.table_drafts import IDS, SCORES, costs, start, target_table, triples
 from tests.support.table_model import TableDraft, chain_table
 
 FREE = SamplingParams(max_tokens=40, ignore_eos=True)
@@ -27,8 +27,7 @@ def llm(table_models):
 
 @pytest.fixture(scope="module")
 def scheduled(table_models):
-    with start(table_models) as llm:
-        inject_costs(llm, ms_per_row=0.2, ms_per_pass=1.0)
+    with start(table_models, speculative={"cost_curve": costs(0.2, 1.0)}) as llm:
         yield llm
 
 
