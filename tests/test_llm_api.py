@@ -4,6 +4,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ from deepinfer import (
     SamplingParams,
     UnsupportedFeatureError,
 )
+from deepinfer._C import SequenceRows, StepEstimator
+from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.config.numerics import Numerics
+from deepinfer.worker.cost_totals import CostTotals
+from deepinfer.worker.kv_cache import cache_table
+from deepinfer.worker.model_shape import model_shape
 from tests.support.golden_case import GOLDEN
 
 GREEDY = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
@@ -43,6 +50,22 @@ def test_bundled_model_answers_with_its_own_defaults(mini: LLM) -> None:
     assert output.prompt_token_ids.count(0) == 1
     assert output.metrics.batch_invariant is True and output.metrics.numerics == "official"
     json.dumps(output.to_dict(), allow_nan=False)
+
+
+def test_stats_sum_up_what_steps_cost() -> None:
+    """A prompt in one step and two decode steps, by the estimator."""
+    with LLM(max_num_seqs=1, speculative="off") as llm:
+        llm.generate([[5] * 9], GREEDY.replace(max_tokens=3), use_tqdm=False)
+        got = llm.stats().cost
+    config = DeepSeekV41Config.from_path(str(files("deepinfer") / "data/mini"))
+    shape = model_shape(config, Numerics.OFFICIAL, cache_table(config, Numerics.OFFICIAL, "auto", 128))
+    rows = [
+        SequenceRows(context_len=start, num_rows=count, num_logit_rows=1) for start, count in ((0, 9), (9, 1), (10, 1))
+    ]
+    costs = [CostTotals.of(StepEstimator(shape).target_pass([row])) for row in rows]
+    assert got.flops == sum(cost.flops for cost in costs) > 0
+    assert got.bytes == sum(cost.bytes for cost in costs)
+    assert got.fp8_equivalent_flops == sum(cost.fp8_equivalent_flops for cost in costs)
 
 
 def test_score_ranks_the_right_answer(mini: LLM) -> None:

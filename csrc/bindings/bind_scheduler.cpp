@@ -5,6 +5,7 @@
 
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <utility>
 
 namespace py = pybind11;
@@ -68,6 +69,10 @@ void bind_scheduler(py::module_& m) {
             },
             py::arg("step_id"), py::arg("forward"), py::arg("sample"), py::arg("draft"))
         .def("draft_calibration", &S::draft_calibration)
+        .def(
+            "set_estimator",
+            [](S& self, std::shared_ptr<StepEstimator> estimator) { self.set_estimator(std::move(estimator)); },
+            py::arg("estimator").none(true))
         .def("discard", &S::discard, py::arg("step_id"), Unlocked())
         .def("save_prefix", &S::save_prefix, py::arg("seq_id"), Unlocked())
         .def("close_prefix", &S::close_prefix, py::arg("prefix_id"), Unlocked())

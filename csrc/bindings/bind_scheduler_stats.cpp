@@ -33,7 +33,8 @@ void bind_scheduler_stats(py::module_& m) {
         .def_property_readonly("accepted_at",
                                [](py::object self) { return array_view(self.cast<const S&>().accepted_at, self); })
         .def_readonly("num_undrafted_steps", &S::num_undrafted_steps)
-        .def_readonly("num_draft_probes", &S::num_draft_probes);
+        .def_readonly("num_draft_probes", &S::num_draft_probes)
+        .def_readonly("cost", &S::cost);
 }
 
 }  // namespace deepinfer

@@ -7,6 +7,7 @@ namespace deepinfer {
 
 void bind_scheduler_config(pybind11::module_& m);
 void bind_sequence_spec(pybind11::module_& m);
+void bind_step_estimator(pybind11::module_& m);
 void bind_scheduler_stats(pybind11::module_& m);
 void bind_step_plan(pybind11::module_& m);
 void bind_step_update(pybind11::module_& m);

@@ -5,6 +5,7 @@ PYBIND11_MODULE(_C, m) {
     m.doc() = "Scheduler core and CPU kernels of DeepInfer.";
     deepinfer::bind_scheduler_config(m);
     deepinfer::bind_sequence_spec(m);
+    deepinfer::bind_step_estimator(m);
     deepinfer::bind_scheduler_stats(m);
     deepinfer::bind_step_plan(m);
     deepinfer::bind_step_update(m);

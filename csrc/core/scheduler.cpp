@@ -144,6 +144,11 @@ int64_t Scheduler::num_free_state_slots() const {
     return kv_.num_free_state_slots();
 }
 
+void Scheduler::set_estimator(std::shared_ptr<const StepEstimator> estimator) {
+    const std::lock_guard lock(mutex_);
+    estimator_ = std::move(estimator);
+}
+
 SchedulerStats Scheduler::stats() const {
     const std::lock_guard lock(mutex_);
     return stats_;

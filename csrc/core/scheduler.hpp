@@ -18,6 +18,7 @@
 #include "core/sequence.hpp"
 #include "core/sequence_spec.hpp"
 #include "core/stats.hpp"
+#include "core/step_estimator.hpp"
 #include "core/step_plan.hpp"
 #include "core/step_policy.hpp"
 #include "core/step_update.hpp"
@@ -78,6 +79,8 @@ class Scheduler {
     // What the step in flight really took, to be said before its update; corrects the curves (step_times.hpp). Throws
     // std::invalid_argument for another step and for times that are not finite or below 0.
     void observe_step_ms(int64_t step_id, const StepMs& ms);
+    // From now on stats() sums up what the scheduled steps cost. Null: nothing is counted.
+    void set_estimator(std::shared_ptr<const StepEstimator> estimator);
 
     // Saves the computed tokens of a sequence, running or ended a short while ago, for later ones to begin on
     // (SequenceSpec::prefix_id); returns the prefix's id. Its blocks are nobody else's until it is closed, so it has to
@@ -198,6 +201,7 @@ class Scheduler {
     KVManager kv_;
     PrefixStore prefixes_{kv_};
     DraftPlanner draft_planner_;
+    std::shared_ptr<const StepEstimator> estimator_;
     std::unordered_map<int64_t, std::unique_ptr<Sequence>> sequences_;  // all unfinished ones
     WaitingQueue waiting_;
     std::vector<Sequence*> running_;                     // admitted ones, oldest admission first

@@ -165,6 +165,7 @@ void Scheduler::count_step(const StepPlan& plan) {
         ++stats_.num_decode_steps;
         stats_.num_decode_tokens += plan.num_tokens();
     }
+    if (estimator_ != nullptr) stats_.cost += estimator_->plan_cost(plan);
 }
 
 }  // namespace deepinfer

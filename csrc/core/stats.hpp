@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/step_cost.hpp"
+
 namespace deepinfer {
 
 struct SchedulerStats {
@@ -32,6 +34,8 @@ struct SchedulerStats {
     std::vector<int64_t> accepted_at;  // [num_drafts] num_drafts_accepted by position
     int64_t num_undrafted_steps = 0;   // decode steps without a draft pass behind them, since drafts did not pay
     int64_t num_draft_probes = 0;      // drafts tried although they did not pay
+
+    StepCost cost;  // of all scheduled steps, where an estimator is set
 };
 
 }  // namespace deepinfer

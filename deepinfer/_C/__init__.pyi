@@ -1,5 +1,5 @@
 """The native part, built from csrc/: here the scheduler core, which decides what tokens of which sequences are computed
-in each step; the CPU kernels are in `cpu`.
+in each step, and the estimator of what steps cost; the CPU kernels are in `cpu`.
 
 Arrays that come out are read-only and stay valid as long as they are referenced. A wrong value raises ValueError (or
 TypeError for a wrong type) that names it; a call out of order, or a bug, raises RuntimeError.
@@ -229,6 +229,144 @@ class StepUpdate:
     @property
     def stop_token_ids(self) -> NDArray[np.int32]: ...
 
+class LayerShape:
+    """Roles of one target layer, by the names of deepinfer.config.layer_plan; `ratio` 0: window only."""
+
+    def __init__(
+        self,
+        *,
+        ratio: int,
+        owns_kv: bool,
+        owns_index: bool,
+        uses_candidates: bool,
+        has_engram: bool,
+        is_draft_target: bool,
+    ) -> None: ...
+
+class ModelShape:
+    """Sizes that decide what a step costs. All 0 until set; deepinfer.worker.model_shape sets them from a config.
+
+    Attributes:
+        layers: target layers; a copy is given out.
+        first_consumer: first layer that YOCO prefill cuts short; the number of layers where there is none.
+        engram_lookups, engram_width: table rows of a token in one Engram layer, and their values.
+        num_drafts: rows of a draft block; 0: drafts off.
+        activation_bytes: of one value of an activation.
+        main_bytes, index_bytes, window_bytes, compressor_bytes: of one stored vector of each cache.
+        window_ring: vectors of a window ring.
+        rollback: num_drafts + 1 with drafts, else 0; compressor rings hold ratio + max(0, rollback - 1) vectors.
+        The others are the config's fields under a shorter name.
+    """
+
+    layers: list[LayerShape]
+    first_consumer: int
+    vocab_size: int
+    hidden_size: int
+    num_streams: int
+    num_heads: int
+    head_dim: int
+    q_lora_rank: int
+    o_lora_rank: int
+    o_groups: int
+    sliding_window: int
+    index_heads: int
+    index_dim: int
+    index_topk: int
+    candidate_blocks: int
+    candidate_block_size: int
+    num_experts: int
+    experts_per_token: int
+    expert_width: int
+    engram_lookups: int
+    engram_width: int
+    num_drafts: int
+    draft_stages: int
+    draft_experts: int
+    draft_experts_per_token: int
+    markov_rank: int
+    activation_bytes: int
+    main_bytes: int
+    index_bytes: int
+    window_bytes: int
+    compressor_bytes: int
+    window_ring: int
+    rollback: int
+
+class StepCost:
+    """Multiply-adds by operand type and bytes by class, whole numbers; csrc/core/step_cost.hpp says what each counts.
+
+    Attributes:
+        fp8, experts, index, bf16, fp32, attention: multiply-adds.
+        weight_bytes, cache_read_bytes, cache_written_bytes, activation_bytes: bytes.
+        macs: sum of the multiply-adds; flops: twice that; bytes: sum of the bytes.
+        fp8_equivalent_flops: FLOPs with FP4 at 1/2, FP8 (and experts) at 1, bf16 at 2 and fp32 at 4.
+    """
+
+    @property
+    def fp8(self) -> float: ...
+    @property
+    def experts(self) -> float: ...
+    @property
+    def index(self) -> float: ...
+    @property
+    def bf16(self) -> float: ...
+    @property
+    def fp32(self) -> float: ...
+    @property
+    def attention(self) -> float: ...
+    @property
+    def weight_bytes(self) -> float: ...
+    @property
+    def cache_read_bytes(self) -> float: ...
+    @property
+    def cache_written_bytes(self) -> float: ...
+    @property
+    def activation_bytes(self) -> float: ...
+    @property
+    def macs(self) -> float: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def bytes(self) -> float: ...
+    @property
+    def fp8_equivalent_flops(self) -> float: ...
+
+class SequenceRows:
+    """Rows of one sequence in a step.
+
+    Args:
+        context_len: tokens in the caches before it.
+        num_rows: rows.
+        consumer_start: first position that consumer layers keep; unused with yoco "off".
+        num_logit_rows: rows whose logits are wanted.
+        window_start: first position that windows may look at.
+        entry_start: first position whose entries are written, a multiple of every ratio; those before are there.
+    """
+
+    def __init__(
+        self,
+        *,
+        context_len: int,
+        num_rows: int,
+        consumer_start: int = 0,
+        num_logit_rows: int = 0,
+        window_start: int = 0,
+        entry_start: int = 0,
+    ) -> None: ...
+
+class StepEstimator:
+    """Counts what a pass costs, from the model's sizes and the rows alone. `yoco`: "off", "mask" or "compact"."""
+
+    def __init__(self, shape: ModelShape, yoco: str = "off") -> None: ...
+    def target_pass(self, sequences: Sequence[SequenceRows]) -> StepCost:
+        """One pass of the target model; with drafts on, the draft context behind it too."""
+
+    def draft_pass(self, last_positions: Sequence[int]) -> StepCost:
+        """One block a request; positions of the newest token that the target model has run."""
+
+    def plan_cost(self, plan: StepPlan) -> StepCost:
+        """Both passes of a plan: logits of the rows that sample, drafts as if all verified ones were accepted."""
+
 class SchedulerStats:
     """Running totals.
 
@@ -248,6 +386,7 @@ class SchedulerStats:
         verified_at, accepted_at: int64 [num_drafts], these two by the draft's position.
         num_undrafted_steps: decode steps without a draft pass behind them, since drafts did not pay.
         num_draft_probes: times that drafts were tried although they did not pay.
+        cost: of all steps planned since Scheduler.set_estimator; drafts as if all verified ones were accepted.
     """
 
     @property
@@ -294,6 +433,8 @@ class SchedulerStats:
     def num_undrafted_steps(self) -> int: ...
     @property
     def num_draft_probes(self) -> int: ...
+    @property
+    def cost(self) -> StepCost: ...
 
 class DraftCalibration:
     """How often judged drafts were right: a histogram by position and log-odds of the confidence.
@@ -375,6 +516,9 @@ class Scheduler:
         """
 
     def draft_calibration(self) -> DraftCalibration: ...
+    def set_estimator(self, estimator: StepEstimator | None) -> None:
+        """From now on `stats().cost` sums up what the planned steps cost. None: nothing is counted."""
+
     def discard(self, step_id: int) -> None:
         """Give up the step in flight after a failure; its sequences are as they were before it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import re
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +20,12 @@ from deepinfer.config.byte_size import format_byte_size, parse_byte_size
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.config.numerics import Numerics
 from deepinfer.core.cache_spec import CacheSpec
+from deepinfer.worker.cost_report import cost_report
+from deepinfer.worker.cost_totals import CostTotals
 from deepinfer.worker.kv_cache import cache_table
+from deepinfer.worker.length_fit import LengthFit
 
+_STEP_ROWS = 2048  # an engine's token budget on a CPU
 _BLOCK_SIZE = 128  # any fitting size gives the same bytes per token
 
 
@@ -30,15 +34,28 @@ def inspect(
     memory: Annotated[
         str | None, typer.Option(help="Memory to fit the model into, e.g. 141GB or 4x80GiB (devices x size).")
     ] = None,
+    tokens: Annotated[
+        int, typer.Option(help="Prompt tokens of the cost estimate and of the memory fit.", min=1, max=2**24)
+    ] = 2048,
+    batch: Annotated[int, typer.Option(help="Sequences of the cost estimate.", min=1, max=2**20)] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Count tensors, bytes, caches and active parameters; loads no weight."""
+    """Count tensors, bytes, caches, active parameters and what steps cost; loads no weight."""
     with reported_errors():
         report = inspect_checkpoint(path, _cache_layout, _memory_bytes(memory))
+        config = DeepSeekV41Config.from_path(path)
+        costs = cost_report(config, tokens, batch)
+        lengths = None if report.memory is None else _length_fit(config, report.memory, tokens)
     if json:
-        typer.echo(json_format.dumps(asdict(report), indent=1))
+        values = asdict(report) | {"costs": {label: asdict(cost) for label, cost in costs.items()}}
+        values["lengths"] = None if lengths is None else asdict(lengths)
+        typer.echo(json_format.dumps(values, indent=1))
     else:
-        _show(report, Console())
+        console = Console()
+        _show(report, console)
+        if lengths is not None:
+            console.print(_length_text(lengths))
+        console.print(_cost_table(costs, f"{batch} x {tokens:,} tokens"))
 
 
 def _cache_layout(config: DeepSeekV41Config) -> tuple[CacheSpec, ...]:
@@ -82,6 +99,34 @@ def _bytes_table(title: str, sizes: dict[str, int], total: int) -> Table:
         table.add_column(heading, justify="right")
     for name, size in sorted(sizes.items(), key=lambda item: -item[1]):
         table.add_row(name, f"{size:,}", format_byte_size(size), f"{size / total:.1%}")
+    return table
+
+
+def _length_fit(config: DeepSeekV41Config, fit: MemoryFit, num_tokens: int) -> LengthFit:
+    return LengthFit.of(config, fit.memory_bytes - fit.weight_bytes, num_tokens, _STEP_ROWS)
+
+
+def _length_text(fit: LengthFit) -> str:
+    return (
+        f"  beside all weights and a step of {fit.num_rows:,} rows (about {format_byte_size(fit.scratch_bytes)}): "
+        f"{fit.num_seqs:,} sequences of {fit.num_tokens:,} tokens at once, or one of up to {fit.longest:,}"
+    )
+
+
+def _cost_table(costs: dict[str, CostTotals], title: str) -> Table:
+    """Multiply-adds by operand type, FLOPs, and bytes by class: what measured time can be held against."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for label in costs:
+        table.add_column(label, justify="right")
+    for name in (field.name for field in fields(CostTotals)):
+        values = [getattr(cost, name) for cost in costs.values()]
+        is_bytes = name.endswith("_bytes")
+        label = f"{name.removesuffix('_bytes').replace('_', ' ')} bytes" if is_bytes else f"{name} MACs"
+        table.add_row(label, *(format_byte_size(v) if is_bytes else f"{v:.4g}" for v in values))
+    table.add_row("FLOPs", *(f"{cost.flops:.4g}" for cost in costs.values()), style="bold")
+    table.add_row("FP8-equivalent FLOPs", *(f"{cost.fp8_equivalent_flops:.4g}" for cost in costs.values()))
+    table.add_row("bytes", *(format_byte_size(cost.bytes) for cost in costs.values()), style="bold")
     return table
 
 

@@ -20,7 +20,8 @@ class StepBatch:
         cu_seqlens_q: [S+1] prefix sums of rows per sequence.
         context_lens: [S] tokens of the sequence that are in the caches before this step.
         state_slots: [S] slot of the ring and compressor state.
-        block_tables: [S, max_blocks] block numbers, -1 behind the end.
+        block_ids: [B] blocks of the sequences' tables, one table behind the other: no table is padded to the longest.
+        first_blocks: [S] where each sequence's table begins.
         ngram_ids: [T, n] the row's token and its n-1 predecessors (nearest first), -1 before the start;
             n = 0 without Engram.
         logit_rows: [L] rows whose final hidden state is wanted, ascending.
@@ -37,7 +38,8 @@ class StepBatch:
     cu_seqlens_q: torch.Tensor
     context_lens: torch.Tensor
     state_slots: torch.Tensor
-    block_tables: torch.Tensor
+    block_ids: torch.Tensor
+    first_blocks: torch.Tensor
     ngram_ids: torch.Tensor
     logit_rows: torch.Tensor
     seq_lens_q: tuple[int, ...]

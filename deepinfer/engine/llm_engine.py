@@ -21,6 +21,7 @@ from deepinfer.engine.step_worker import StepWorker
 from deepinfer.errors import EngineClosedError, RequestError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestOutput
+from deepinfer.worker.cost_totals import CostTotals
 
 logger = get_logger(__name__)
 
@@ -168,6 +169,7 @@ class LLMEngine:
             verified_at=tuple(counters.verified_at.tolist()),
             accepted_at=tuple(counters.accepted_at.tolist()),
             draft_calibration=DraftCalibration.of(self._scheduler.draft_calibration()),
+            cost=CostTotals.of(counters.cost),
             step_seconds=self._step_seconds,
             execute_seconds=self._execute_seconds,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from deepinfer._C import Scheduler, SchedulerConfig
+from deepinfer._C import Scheduler, SchedulerConfig, StepEstimator
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.engine.generation_defaults import GenerationDefaults
@@ -83,6 +83,7 @@ class EngineRuntime:
         costs = decode_costs(config, directory / "config.json", worker, environment.settings)
         if costs is not None:
             scheduler.set_cost_curves(costs.step, costs.draft)
+        scheduler.set_estimator(StepEstimator(worker.model_shape, config.yoco.mode))
         wants_confidences = config.speculative.report_confidences
         modes = RunModes(bool(config.batch_invariant), config.numerics.value, backend.name, wants_confidences)
         outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)

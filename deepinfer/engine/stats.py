@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from deepinfer.engine.draft_calibration import DraftCalibration
+from deepinfer.worker.cost_totals import CostTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class EngineStats:
         num_undrafted_steps: decode steps without a draft pass behind them, since drafts did not pay.
         verified_at, accepted_at: these two by the draft's position; empty with drafts off.
         draft_calibration: how far the confidence of drafts could be believed.
+        cost: multiply-adds and bytes of all planned steps by the model's formulas; drafts as if all judged ones were
+            accepted, logits of the rows that give tokens (prompt log-probabilities are not counted).
         step_seconds: time inside steps.
         execute_seconds: the worker's part of it.
     """
@@ -61,6 +64,7 @@ class EngineStats:
     verified_at: tuple[int, ...]
     accepted_at: tuple[int, ...]
     draft_calibration: DraftCalibration
+    cost: CostTotals
     step_seconds: float
     execute_seconds: float
 

@@ -30,7 +30,8 @@ def build_batch(plan: StepPlan, logit_rows: np.ndarray, num_ngrams: int, device:
         cu_seqlens_q=tensor(plan.cu_seqlens_q),
         context_lens=tensor(plan.context_lens),
         state_slots=tensor(plan.state_slots),
-        block_tables=tensor(block_tables(plan)),
+        block_ids=tensor(plan.block_ids),
+        first_blocks=tensor(plan.cu_blocks[:-1]),
         ngram_ids=tensor(ngram_ids(plan, num_ngrams)),
         logit_rows=tensor(logit_rows),
         seq_lens_q=tuple(lengths.tolist()),
@@ -39,15 +40,6 @@ def build_batch(plan: StepPlan, logit_rows: np.ndarray, num_ngrams: int, device:
         entry_starts=tuple(plan.entry_starts.tolist()),
         consumer_starts=tuple(plan.consumer_starts.tolist()),
     )
-
-
-def block_tables(plan: StepPlan) -> np.ndarray:
-    """Rectangular block tables int32 [S, max_blocks], -1 behind each sequence's end."""
-    counts = np.diff(plan.cu_blocks)
-    width = int(counts.max(initial=1))
-    table = np.full((len(counts), width), -1, dtype=np.int32)
-    table[np.arange(width) < counts[:, None]] = plan.block_ids
-    return table
 
 
 def ngram_ids(plan: StepPlan, num_ngrams: int) -> np.ndarray:

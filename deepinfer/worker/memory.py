@@ -44,12 +44,16 @@ class MemoryDemand:
         max_num_seqs: sequences at once.
         max_model_len: tokens of the longest sequence.
         is_cpu: CPU rule instead of the GPU share.
+        resident_bytes: what the process holds already, weights among it; only told, 0: not known.
+        scratch_bytes: what the largest step takes beside that and the caches (worker/step_scratch.py); it stays free.
     """
 
     table: tuple[CacheSpec, ...]
     max_num_seqs: int
     max_model_len: int
     is_cpu: bool
+    resident_bytes: int = 0
+    scratch_bytes: int = 0
 
 
 def plan_memory(
@@ -72,9 +76,9 @@ def plan_memory(
     and so are caches larger than the free memory.
     """
     before = after = probe.free_bytes()
-    peak = 0
+    peak = demand.scratch_bytes
     if profile is not None:
-        peak = profile()
+        peak += profile()
         after = probe.free_bytes()
     if after > before:
         logger.warning(
@@ -127,7 +131,8 @@ def _plan(demand: MemoryDemand, options: CacheConfig, free: int, total: int, pea
         blocks = (budget - slots * per_slot) // per_block if per_block else wanted_blocks
         blocks = max(0, min(blocks, wanted_blocks))
     blocks = min(blocks, _MAX_BLOCKS)
-    return MemoryPlan(blocks, slots, options.block_size, per_block, per_slot, tuple(reasons))
+    sizes = (per_block, per_slot, demand.resident_bytes, demand.scratch_bytes)
+    return MemoryPlan(blocks, slots, options.block_size, *sizes, tuple(reasons))
 
 
 def _budget(demand: MemoryDemand, options: CacheConfig, need: int, memory: tuple[int, int, int]) -> tuple[int, str]:

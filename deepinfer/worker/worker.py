@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.core.cache_spec import CacheSpec
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_plan import StepPlan
@@ -20,15 +22,18 @@ from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.device import memory_probe, resolve_device
 from deepinfer.worker.draft_proposer import DraftProposer
+from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
 from deepinfer.worker.memory import MemoryDemand, plan_memory
 from deepinfer.worker.memory_plan import MemoryPlan
 from deepinfer.worker.model_loader import load_model
 from deepinfer.worker.model_runner import ModelRunner
+from deepinfer.worker.model_shape import model_shape
 from deepinfer.worker.pinned_torch import pinned_torch
 from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.step_profiler import ScratchSpace, StepProfiler
+from deepinfer.worker.step_scratch import StepScratch
 from deepinfer.worker.token_chooser import TokenChooser
 
 logger = get_logger(__name__)
@@ -67,10 +72,10 @@ class Worker:
         model = load_model(runtime, directory, device, config.load_format, with_drafts=num_drafts > 0)
         dtype, block_size = config.cache.kv_cache_dtype, config.cache.block_size
         table = cache_table(model_config, config.numerics, dtype, block_size, num_drafts)
-        demand = MemoryDemand(table, config.scheduler.max_num_seqs, max_len, is_cpu=device.type == "cpu")
-        self.memory_plan: MemoryPlan = plan_memory(demand, config.cache, memory_probe(device))
-        logger.info("caches on %s:\n  %s", device, self.memory_plan.explain().replace("\n", "\n  "))
-        caches = allocate_caches(table, self.memory_plan.num_blocks, self.memory_plan.num_slots, device)
+        self.model_shape = model_shape(model_config, config.numerics, table, num_drafts)
+        self.memory_plan = plan = _plan_memory(config, model_config, table, device)
+        logger.info("caches on %s:\n  %s", device, plan.explain().replace("\n", "\n  "))
+        caches = allocate_caches(table, plan.num_blocks, plan.num_slots, device)
         num_ngrams = model_config.engram_max_ngram_size if model_config.has_engram else 0
         sampler = Sampler(num_valid_ids, eos_token_ids)
         memory = DraftMemory(config.scheduler.max_num_seqs) if config.speculative.acceptance == "rejection" else None
@@ -79,7 +84,6 @@ class Worker:
         if model.draft is not None:
             temperatures = config.speculative.confidence_temperatures(num_drafts)
             proposer = DraftProposer(model.draft, caches, sampler, temperatures, max_len, memory)
-            plan = self.memory_plan
             space = ScratchSpace(plan.num_blocks, plan.num_slots, max_len, model_config.sliding_window, num_ngrams)
             self.profiler = StepProfiler(model, model.draft, caches, space, num_drafts, device)
         chooser = TokenChooser(model, sampler, self.probe, memory)
@@ -116,3 +120,19 @@ class Worker:
         if self._runner is None:
             raise EngineClosedError("this worker is closed")
         return self._runner
+
+
+def _plan_memory(
+    config: EngineConfig, model_config: DeepSeekV41Config, table: tuple[CacheSpec, ...], device: torch.device
+) -> MemoryPlan:
+    """Sizes of the caches; on a CPU beside what the process holds by now, weights included, and a step's scratch."""
+    options = config.scheduler
+    assert options.max_model_len and options.max_num_batched_tokens, "the engine config is not resolved"
+    is_cpu = device.type == "cpu"
+    resident = scratch = 0
+    if is_cpu:
+        rows = options.max_num_batched_tokens
+        sizes = (rows, min(options.max_num_seqs, rows), options.max_model_len, config.speculative.num_drafts or 0)
+        resident, scratch = resident_bytes(), StepScratch(model_config, *sizes).num_bytes
+    demand = MemoryDemand(table, options.max_num_seqs, options.max_model_len, is_cpu, resident, scratch)
+    return plan_memory(demand, config.cache, memory_probe(device))

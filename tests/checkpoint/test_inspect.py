@@ -129,6 +129,18 @@ def test_command_prints_json(app):
     result = CliRunner().invoke(app, [str(DATA / "mini"), "--json", "--memory", "1GiB"])
     values = json.loads(result.stdout)
     assert values["num_tensors"] == 1204 and values["memory"]["fits"] is True
+    assert values["lengths"]["num_tokens"] == 2048 and values["lengths"]["longest"] == 8192
+    assert list(values["costs"]) == ["prefill", "prefill, yoco compact", "decode step", "draft pass"]
+
+
+def test_costs_of_the_published_model(app):
+    """A decode step multiplies with the active parameters once; their bytes are those of the tensors touched."""
+    values = json.loads(CliRunner().invoke(app, [str(FLASH), "--json", "--tokens", "1", "--batch", "1"]).stdout)
+    cost = values["costs"]["decode step"]
+    products = sum(cost[name] for name in ("fp8", "experts", "bf16", "fp32"))
+    assert products == pytest.approx(values["active_decode_parameters"], rel=0.02)
+    table = CliRunner().invoke(app, [str(FLASH), "--tokens", "100", "--batch", "3"])
+    assert table.exit_code == 0 and "3 x 100 tokens" in table.stdout and "FP8-equivalent" in table.stdout
 
 
 def test_command_reports_a_broken_checkpoint(app, tmp_path):

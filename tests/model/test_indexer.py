@@ -11,7 +11,7 @@ from deepinfer.config.numerics import Numerics
 from deepinfer.models.deepseek_v41 import index_group, indexer
 from deepinfer.models.deepseek_v41.index_group import IndexGroup
 from tests.ops.builders import normal
-from tests.support.indexer_case import BLOCK, DIM, WIDTH, IndexerCase
+from tests.support.indexer_case import BLOCK, DIM, WIDTH, IndexerCase, RecordingOps
 
 
 def _inputs(case: IndexerCase, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -31,6 +31,17 @@ def test_scores_of_a_long_prefill_are_bounded() -> None:
     case = IndexerCase([6000], [2000])
     case.run(*_inputs(case))
     assert case.ops.score_bytes <= indexer.SCORE_BYTES_PER_CHUNK < 8000 * 2000 * 4
+
+
+def test_keys_of_a_long_sequence_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = IndexerCase([900], [40])
+    x, q_lora = _inputs(case)
+    want = case.run(x, q_lora)
+    monkeypatch.setattr(index_group, "KEY_BYTES_PER_GROUP", 4 * 64 * DIM * 4 + 1)
+    case.ops = RecordingOps()
+    got = case.run(x, q_lora)
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+    assert case.ops.key_bytes == 4 * 64 * DIM * 4 < 940 * DIM * 4
 
 
 def test_groups_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

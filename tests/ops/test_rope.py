@@ -75,3 +75,12 @@ def test_bf16_is_float32_rounded_once(ops: Ops):
     got = ops.apply_rope(x, cos, sin)
     assert got.dtype == torch.bfloat16
     assert torch.equal(got, ops.apply_rope(x.float(), cos, sin).to(torch.bfloat16))
+
+
+def test_a_million_positions():
+    """Positions are exact in float32, and no piece of the table differs from a single position's formula."""
+    cos, sin = reference.rope_table(160000, 4, YARN, 2**20)
+    positions = np.array([0, 2**14 - 1, 2**14, 99_999, 2**20 - 1])
+    angle = (positions.astype(np.float32)[:, None] * rope_frequencies(160000, 4, YARN)).astype(np.float64)
+    assert cos[positions].tolist() == np.cos(angle).astype(np.float32).tolist()
+    assert sin[positions].tolist() == np.sin(angle).astype(np.float32).tolist()

@@ -54,10 +54,7 @@ class IndexerCase:
     def __post_init__(self) -> None:
         ends = [start + length for start, length in zip(self.starts, self.lengths, strict=True)]
         counts = [-(-end // BLOCK) for end in ends]
-        table, used = torch.full((len(ends), max(counts)), -1), 0
-        for seq, count in enumerate(counts):
-            table[seq, :count] = torch.arange(used, used + count)
-            used += count
+        used = sum(counts)
         self.keys = normal(used, BLOCK, DIM, seed=5)
         cu = torch.tensor([0, *self.lengths]).cumsum(0)
         positions = torch.cat([torch.arange(s, e) for s, e in zip(self.starts, ends, strict=True)])
@@ -69,7 +66,8 @@ class IndexerCase:
             cu_seqlens_q=cu,
             context_lens=torch.tensor(self.starts),
             state_slots=torch.arange(len(ends)),
-            block_tables=table,
+            block_ids=torch.arange(used),
+            first_blocks=torch.tensor([0, *counts[:-1]]).cumsum(0),
             ngram_ids=empty,
             logit_rows=empty,
             seq_lens_q=tuple(self.lengths),

@@ -18,7 +18,8 @@ class EntryMap:
     Attributes:
         ratio: tokens per entry.
         entries_per_block: block_size // ratio.
-        block_tables: [S, max_blocks].
+        block_ids: [B] block tables, one behind the other.
+        first_blocks: [S] where each sequence's begins.
         row_seq: [T] sequence of each row.
         num_visible: [T] complete groups at each row: floor((p + 1) / ratio).
         max_visible: python int, largest num_visible of the step.
@@ -29,7 +30,8 @@ class EntryMap:
 
     ratio: int
     entries_per_block: int
-    block_tables: torch.Tensor
+    block_ids: torch.Tensor
+    first_blocks: torch.Tensor
     row_seq: torch.Tensor
     num_visible: torch.Tensor
     max_visible: int
@@ -50,7 +52,8 @@ class EntryMap:
         return cls(
             ratio=ratio,
             entries_per_block=block_size // ratio,
-            block_tables=batch.block_tables,
+            block_ids=batch.block_ids,
+            first_blocks=batch.first_blocks,
             row_seq=batch.row_seq,
             num_visible=visible,
             max_visible=max(ends, default=0) // ratio,
@@ -68,17 +71,17 @@ class EntryMap:
         """Bytes uint8 [n, K, bytes] of picked entries, picks int64 [n, K] of the rows in `rows`; -1 reads entry 0."""
         seq = self.row_seq[rows, None].expand_as(picks)
         block, offset = self._locate(seq, picks.clamp(min=0))
-        return cache.data[block.clamp(min=0), offset]
+        return cache.data[block, offset]
 
-    def gather_group(self, cache: VectorCache, group: IndexGroup) -> torch.Tensor:
-        """Bytes uint8 [G, N, bytes] of the first `group.num_entries` entries of its sequences.
+    def gather_group(self, cache: VectorCache, group: IndexGroup, part: range) -> torch.Tensor:
+        """Bytes uint8 [G, N, bytes] of the entries in `part`, N of them, of each of its sequences.
 
-        Entries behind a sequence's own end are whatever block 0 holds; callers mask them by `num_visible`.
+        Entries behind a sequence's own end are whatever some block holds; callers mask them by `num_visible`.
         """
-        entries = torch.arange(group.num_entries, device=group.seqs.device).expand(group.seqs.shape[0], -1)
+        entries = torch.arange(part.start, part.stop, device=group.seqs.device).expand(group.seqs.shape[0], -1)
         block, offset = self._locate(group.seqs[:, None], entries)
-        return cache.data[block.clamp(min=0), offset]
+        return cache.data[block, offset]
 
     def _locate(self, seq: torch.Tensor, entry: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        block = self.block_tables[seq, entry // self.entries_per_block]
-        return block, entry % self.entries_per_block
+        place = self.first_blocks[seq] + entry // self.entries_per_block
+        return self.block_ids[place.clamp(max=self.block_ids.shape[0] - 1)], entry % self.entries_per_block

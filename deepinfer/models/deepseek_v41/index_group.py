@@ -10,6 +10,7 @@ from deepinfer.core.step_batch import StepBatch
 
 KEY_BYTES_PER_GROUP = 32 * 2**20  # float32 keys of a group of several sequences
 _SHORTEST = 64  # sequences of fewer entries count as this long
+_PART_UNIT = 64  # entries of a part are a multiple of this: backends score in tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,16 @@ class IndexGroup:
             most = max(1, KEY_BYTES_PER_GROUP // (size * key_bytes))
             groups += [cls._of(batch, seqs[i : i + most], entries) for i in range(0, len(seqs), most)]
         return tuple(groups)
+
+    def key_parts(self, key_bytes: int) -> list[range]:
+        """All entries, in parts whose keys (`key_bytes` an entry) stay below `KEY_BYTES_PER_GROUP`.
+
+        Only a group of one sequence has several: the others were made to stay below it.
+        """
+        size = max(KEY_BYTES_PER_GROUP // key_bytes // _PART_UNIT, 1) * _PART_UNIT
+        if self.seqs.shape[0] > 1 or self.num_entries <= size:
+            return [range(self.num_entries)]
+        return [range(begin, min(begin + size, self.num_entries)) for begin in range(0, self.num_entries, size)]
 
     @classmethod
     def _of(cls, batch: StepBatch, seqs: list[int], entries: list[int]) -> IndexGroup:

@@ -16,6 +16,7 @@ from deepinfer.models.deepseek_v41.weight_reader import WeightReader
 
 # float32 scores of one row chunk; what is made of them on the way to the picks is a few times as much.
 SCORE_BYTES_PER_CHUNK = 8 * 2**20
+LEAST_ROWS_PER_CHUNK = 16  # keys that come in parts are decoded again for every row chunk
 
 
 class Indexer:
@@ -24,7 +25,7 @@ class Indexer:
     A row that sees at most `index_topk` entries takes them all. For the others it scores every visible entry of the KV
     source's index keys, or only those in the candidate blocks, and keeps the best. The candidate source also writes the
     candidate blocks. Sequences of like length are scored together, in row chunks, so that neither the keys of all
-    sequences nor the scores of all rows ever exist at once.
+    sequences nor the scores of all rows ever exist at once; nor do, for a long one, all of its own keys.
     """
 
     def __init__(self, runtime: ModelRuntime, weights: WeightReader, plan: LayerPlan, rope: RopeTable) -> None:
@@ -66,22 +67,45 @@ class Indexer:
         self, query: tuple[torch.Tensor, torch.Tensor], group: IndexGroup, picks: torch.Tensor, ctx: StepContext
     ) -> None:
         """Score the rows of one group and fill in their picks (and candidates)."""
-        ops, entries = self._runtime.ops, ctx.entries[self._plan.ratio]
+        parts = group.key_parts(4 * self._runtime.config.index_head_dim)
+        whole = self._keys(group, parts[0], ctx) if len(parts) == 1 else None
+        least = 1 if whole is not None else LEAST_ROWS_PER_CHUNK
+        chunk = max(least, SCORE_BYTES_PER_CHUNK // (max(group.num_entries, 1) * 4))
+        for where in zip(group.rows.split(chunk), group.row_group.split(chunk), strict=True):
+            if whole is not None:
+                scores = self._scores(query, where, whole, parts[0], ctx)
+            else:
+                pieces = [self._scores(query, where, self._keys(group, part, ctx), part, ctx) for part in parts]
+                scores = torch.cat(pieces, dim=1)
+            self._select(scores, where[0], picks, ctx)
+
+    def _keys(self, group: IndexGroup, part: range, ctx: StepContext) -> torch.Tensor:
+        """Keys float32 [G, len(part), di] of some entries of the group's sequences."""
         assert self._plan.kv_source is not None
         cache = ctx.caches.index[self._plan.kv_source]
-        keys = ops.decode_vectors(entries.gather_group(cache, group), cache.format)
-        chunk = max(1, SCORE_BYTES_PER_CHUNK // (max(group.num_entries, 1) * 4))
-        for rows, row_group in zip(group.rows.split(chunk), group.row_group.split(chunk), strict=True):
-            scores = ops.index_scores(
-                query[0][rows],
-                query[1][rows],
-                keys,
-                row_group,
-                entries.num_visible[rows],
-                scale=self._scale,
-                round_bf16=self._runtime.numerics.low_precision,
-            )
-            self._select(scores, rows, picks, ctx)
+        return self._runtime.ops.decode_vectors(
+            ctx.entries[self._plan.ratio].gather_group(cache, group, part), cache.format
+        )
+
+    def _scores(
+        self,
+        query: tuple[torch.Tensor, torch.Tensor],
+        where: tuple[torch.Tensor, torch.Tensor],
+        keys: torch.Tensor,
+        part: range,
+        ctx: StepContext,
+    ) -> torch.Tensor:
+        """Scores float32 [n, len(part)] of (rows [n], their places in the group) for entries with given keys."""
+        rows, row_group = where
+        return self._runtime.ops.index_scores(
+            query[0][rows],
+            query[1][rows],
+            keys,
+            row_group,
+            (ctx.entries[self._plan.ratio].num_visible[rows] - part.start).clamp(min=0),
+            scale=self._scale,
+            round_bf16=self._runtime.numerics.low_precision,
+        )
 
     def _select(self, scores: torch.Tensor, rows: torch.Tensor, picks: torch.Tensor, ctx: StepContext) -> None:
         """Fill picks and candidates of some rows [n] from their scores [n, N]."""

@@ -9,6 +9,8 @@ import torch
 
 from deepinfer.config.rope_scaling import RopeScaling
 
+_POSITIONS_PER_PIECE = 1 << 14  # the float64 angles of a million positions would take more than the table
+
 
 def rope_table(
     theta: float, dim: int, scaling: RopeScaling | None, num_positions: int
@@ -27,9 +29,12 @@ def rope_table(
         cos, sin: float32 [P, dim/2] on the CPU.
     """
     omega = rope_frequencies(theta, dim, scaling)
-    angle = np.arange(num_positions, dtype=np.float32)[:, None] * omega
-    angle = angle.astype(np.float64)
-    cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+    cos = np.empty((num_positions, dim // 2), dtype=np.float32)
+    sin = np.empty_like(cos)
+    for begin in range(0, num_positions, _POSITIONS_PER_PIECE):
+        piece = slice(begin, min(begin + _POSITIONS_PER_PIECE, num_positions))
+        angle = (np.arange(piece.start, piece.stop, dtype=np.float32)[:, None] * omega).astype(np.float64)
+        cos[piece], sin[piece] = np.cos(angle), np.sin(angle)
     return torch.from_numpy(cos), torch.from_numpy(sin)
 
 
