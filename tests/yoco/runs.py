@@ -58,9 +58,9 @@ def run(model: str | Path | None, prompts: list[Any], params: Any, *patterns: st
 
 
 def prompts_of(lengths: list[int], vocab_size: int) -> list[list[int]]:
-    """Random prompts of these lengths, the same for the same lengths."""
+    """Random prompts of these lengths, the same for the same lengths; without the special ids of any test model."""
     rng = np.random.default_rng(23)
-    return [rng.integers(3, vocab_size, length).tolist() for length in lengths]
+    return [rng.integers(14, vocab_size, length).tolist() for length in lengths]
 
 
 def greedy(max_tokens: int) -> SamplingParams:
