@@ -17,6 +17,7 @@ from deepinfer.errors import ConfigError
 
 PREFIX = "DEEPINFER_"
 _MAX_DIGITS = 18
+_MIN_TEMPERATURE = 1e-5
 
 
 class EnvUse(StrEnum):
@@ -159,9 +160,9 @@ def parse_positive_number(text: str) -> float:
     return value
 
 
-def parse_numbers(text: str) -> tuple[float, ...]:
-    """Comma-separated finite numbers >= 0."""
-    return tuple(parse_number(part) for part in text.split(","))
+def parse_temperatures(text: str) -> tuple[float, ...]:
+    """Comma-separated finite numbers >= 0, raised to 1e-5 at least as the original does."""
+    return tuple(max(parse_number(part), _MIN_TEMPERATURE) for part in text.split(","))
 
 
 def parse_choice(*choices: str) -> Callable[[str], str]:
@@ -197,7 +198,7 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("ENFORCE_EAGER", parse_bool, EnvUse.FIELD, "enforce_eager"),
     _row("USE_NEXTN_DECODE", _count, EnvUse.FIELD, "speculative"),
     _row("ENABLE_MTP_VARLEN", parse_bool, EnvUse.FIELD, "speculative"),
-    _row("DFLASH_CONFIDENCE_HEAD_TEMPERATURE", parse_numbers, EnvUse.FIELD, "speculative"),
+    _row("DFLASH_CONFIDENCE_HEAD_TEMPERATURE", parse_temperatures, EnvUse.FIELD, "speculative"),
     _row("YOCO_PREFILL_TRUNCATION_MODE", parse_choice("off", "mask", "compact"), EnvUse.FIELD, "yoco"),
     _row("YOCO_PREFILL_KEEP_TOKENS", _count, EnvUse.FIELD, "yoco"),
     _row("XGRAMMAR_TIMEOUT", parse_positive_number, EnvUse.FIELD, "grammar_timeout"),

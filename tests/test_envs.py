@@ -64,8 +64,8 @@ def test_defaults_of_fields() -> None:
     assert fields() == {}
     assert fields(BATCH_INVARIANT="1", ENFORCE_EAGER="no") == {"batch_invariant": True, "enforce_eager": False}
     assert fields(USE_NEXTN_DECODE="0") == {"speculative": {"num_drafts": 0}}
-    assert fields(USE_NEXTN_DECODE="5", ENABLE_MTP_VARLEN="1", DFLASH_CONFIDENCE_HEAD_TEMPERATURE="1.5,2") == {
-        "speculative": {"num_drafts": 5, "varlen": True, "temperatures": (1.5, 2.0)}
+    assert fields(USE_NEXTN_DECODE="5", ENABLE_MTP_VARLEN="1", DFLASH_CONFIDENCE_HEAD_TEMPERATURE="1.5,0") == {
+        "speculative": {"num_drafts": 5, "varlen": True, "temperatures": (1.5, 1e-5)}
     }
     assert fields(YOCO_PREFILL_TRUNCATION_MODE="off") == {"yoco": "off"}
     assert fields(YOCO_PREFILL_TRUNCATION_MODE="compact", YOCO_PREFILL_KEEP_TOKENS="140") == {

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from os import PathLike
+from typing import Any, Final
 
-from deepinfer.config.strict_json import read_json_object
+from deepinfer.config.field_reader import is_finite_number
+from deepinfer.config.strict_json import read_json_object, shown_path
 from deepinfer.errors import ConfigError
+from deepinfer.shown_value import shown_value
 
 Curve = tuple[tuple[int, float], ...]
+
+_MAX_SIZE: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,9 @@ class CostCurves:
         return cls(step, _curve(value.get("draft", ()), f"{where}: draft"))
 
     @classmethod
-    def read(cls, path: Path) -> CostCurves:
+    def read(cls, path: str | PathLike[str]) -> CostCurves:
         """From a JSON file. Raises ConfigError that names it."""
-        return cls.parse(read_json_object(path), f"cost curve {str(path)!r}")
+        return cls.parse(read_json_object(path), shown_path(path))
 
     def to_dict(self) -> dict[str, list[list[float]]]:
         """What `parse` takes, JSON-safe."""
@@ -50,17 +53,18 @@ class CostCurves:
 
 
 def _curve(points: Any, where: str) -> Curve:
-    if not isinstance(points, Sequence) or isinstance(points, str):
-        raise ConfigError(f"{where}: {points!r}; expected [[size, ms], ...]")
+    if not isinstance(points, (list, tuple)):
+        raise ConfigError(f"{where}: {shown_value(points)}; expected [[size, ms], ...]")
     curve: list[tuple[int, float]] = []
     for point in points:
-        if not isinstance(point, Sequence) or isinstance(point, str) or len(point) != 2:
-            raise ConfigError(f"{where}: {point!r}; expected [size, ms]")
+        if not isinstance(point, (list, tuple)) or len(point) != 2:
+            raise ConfigError(f"{where}: {shown_value(point)}; expected [size, ms]")
         size, ms = point
         last = curve[-1][0] if curve else 0
-        if type(size) is not int or size <= last:
-            raise ConfigError(f"{where}: size {size!r} after {last}; expected ascending whole numbers from 1")
-        if type(ms) not in (int, float) or not math.isfinite(ms) or ms <= 0:
-            raise ConfigError(f"{where}: {ms!r} ms at size {size}; expected a positive time")
+        if type(size) is not int or not last < size <= _MAX_SIZE:
+            expectation = f"ascending whole numbers from 1 to {_MAX_SIZE}"
+            raise ConfigError(f"{where}: size {shown_value(size)} after {last}; expected {expectation}")
+        if not is_finite_number(ms) or ms <= 0:
+            raise ConfigError(f"{where}: {shown_value(ms)} ms at size {size}; expected a positive time")
         curve.append((size, float(ms)))
     return tuple(curve)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike, fsdecode
 from typing import TYPE_CHECKING, Any, Literal
 
 from deepinfer.config.cost_curves import CostCurves
 from deepinfer.config.field_error import field_error
+from deepinfer.config.field_reader import is_finite_number
+from deepinfer.config.strict_json import read_json_object
 from deepinfer.errors import ConfigError
 from deepinfer.logging import get_logger
+from deepinfer.shown_value import shown_value
 
 if TYPE_CHECKING:
     from deepinfer.config.model_config import DeepSeekV41Config
@@ -59,22 +59,23 @@ class SpeculativeConfig:
     def __post_init__(self) -> None:
         if self.num_drafts is not None and (type(self.num_drafts) is not int or not 1 <= self.num_drafts <= MAX_DRAFTS):
             raise field_error("speculative.num_drafts", self.num_drafts, f"an integer from 1 to {MAX_DRAFTS}")
-        if self.varlen not in ("auto", True, False):
+        if type(self.varlen) is not bool and not _is_word(self.varlen, "auto"):
             raise field_error("speculative.varlen", self.varlen, '"auto", True or False')
-        if self.acceptance not in (None, "coupled", "rejection"):
+        if self.acceptance is not None and not _is_word(self.acceptance, "coupled", "rejection"):
             raise field_error("speculative.acceptance", self.acceptance, "None, 'coupled' or 'rejection'")
         if type(self.report_confidences) is not bool:
             raise field_error("speculative.report_confidences", self.report_confidences, "True or False")
         for value in self.temperatures or ():
-            if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+            if not is_finite_number(value) or value <= 0:
                 raise field_error("speculative.temperatures", value, "positive numbers")
         seconds = self.cost_cache_seconds
-        if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds < math.inf):
+        if seconds is not None and not (is_finite_number(seconds) and seconds >= 0):
             raise field_error("speculative.cost_cache_seconds", seconds, "None or a number >= 0")
-        if self.cost_cache_dir is not None and not isinstance(self.cost_cache_dir, str):
+        if self.cost_cache_dir is not None and not (isinstance(self.cost_cache_dir, str) and self.cost_cache_dir):
             raise field_error("speculative.cost_cache_dir", self.cost_cache_dir, "None or a directory")
-        if self.cost_curve is not None and self.cost_curve != "measure" and not isinstance(self.cost_curve, CostCurves):
-            raise field_error("speculative.cost_curve", self.cost_curve, "None, 'measure', a path or a mapping")
+        curve = self.cost_curve
+        if curve is not None and not isinstance(curve, CostCurves) and not _is_word(curve, "measure"):
+            raise field_error("speculative.cost_curve", curve, "None, 'measure', a path or a mapping")
 
     @property
     def curve_source(self) -> CostCurves | Literal["measure"] | None:
@@ -91,7 +92,7 @@ class SpeculativeConfig:
         if isinstance(value, str) and value == "off":
             return cls(enabled=False)
         if isinstance(value, (str, PathLike)):
-            return cls.parse(_read_calibration(Path(fspath(value))))
+            return cls.parse(_read_calibration(fsdecode(value)))
         if isinstance(value, cls):
             return value
         if not isinstance(value, Mapping):
@@ -100,14 +101,15 @@ class SpeculativeConfig:
         options = dict(value)
         unknown = [name for name in options if name not in known]
         if unknown:
-            raise ConfigError(f"speculative: unknown option {unknown[0]!r}; expected {', '.join(sorted(known))}")
+            wrong, names = shown_value(unknown[0]), ", ".join(sorted(known))
+            raise ConfigError(f"speculative: unknown option {wrong}; expected {names}")
         if type(options.get("num_drafts")) is int and options["num_drafts"] == 0:
             return cls(enabled=False)
         if options.get("temperatures") is not None:
             options["temperatures"] = _as_tuple(options["temperatures"])
         options["cost_curve"] = _as_curve(options.get("cost_curve"))
         if isinstance(options.get("cost_cache_dir"), PathLike):
-            options["cost_cache_dir"] = fspath(options["cost_cache_dir"])
+            options["cost_cache_dir"] = fsdecode(options["cost_cache_dir"])
         return cls(**options)
 
     def drafts_for(self, model: DeepSeekV41Config) -> int:
@@ -118,7 +120,7 @@ class SpeculativeConfig:
             if self.num_drafts is not None:
                 logger.warning("speculative.num_drafts = %d, but the checkpoint has no draft stages", self.num_drafts)
             return 0
-        number = self.num_drafts or model.dspark_block_size
+        number = self.num_drafts or min(model.dspark_block_size, MAX_DRAFTS)
         if number != model.dspark_block_size:
             logger.warning(
                 "speculative.num_drafts = %d, but the draft model was trained with blocks of %d: drafts will be worse",
@@ -151,10 +153,14 @@ class SpeculativeConfig:
         return tuple(max(float(value), _MIN_TEMPERATURE) for value in values)
 
 
+def _is_word(value: Any, *words: str) -> bool:
+    return isinstance(value, str) and value in words
+
+
 def _as_tuple(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, (int, float)):
+    if is_finite_number(value):
         return (value,)
-    if isinstance(value, Sequence) and not isinstance(value, str) and value:
+    if isinstance(value, (list, tuple)) and value:
         return tuple(value)
     raise field_error("speculative.temperatures", value, "a number or a list of numbers")
 
@@ -163,15 +169,17 @@ def _as_curve(value: Any) -> Any:
     if isinstance(value, Mapping):
         return CostCurves.parse(value, "speculative.cost_curve")
     if isinstance(value, PathLike) or (isinstance(value, str) and value != "measure"):
-        return CostCurves.read(Path(fspath(value)))
+        try:
+            return CostCurves.read(fsdecode(value))
+        except ConfigError as error:
+            raise ConfigError(f"speculative.cost_curve: {error}") from error
     return value
 
 
-def _read_calibration(path: Path) -> Mapping[str, Any]:
+def _read_calibration(path: str) -> Mapping[str, Any]:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"speculative: the calibration file {str(path)!r} cannot be read ({error})") from error
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"speculative: the calibration file {str(path)!r} holds no JSON object")
+        values = read_json_object(path)
+    except ConfigError as error:
+        expectation = 'expected None, "off", a mapping or the path of a calibration file'
+        raise ConfigError(f"speculative: {error}; {expectation}") from error
     return {key: item for key, item in values.items() if key in _CALIBRATION_KEYS}

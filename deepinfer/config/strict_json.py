@@ -43,13 +43,14 @@ def read_bounded(path: str | PathLike[str], error: ErrorType, max_bytes: int) ->
     where = shown_path(path)
     try:
         with open(path, "rb", opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise error(f"{where}: not a regular file")
-            content = file.read(max_bytes + 1)
+            is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            content = file.read(max_bytes + 1) if is_regular else b""
     except OSError as problem:
         raise error(f"{where}: cannot be read ({problem.strerror})") from problem
     except ValueError as problem:  # a NUL or half a character in the name
         raise error(f"{where}: no possible file name ({problem})") from problem
+    if not is_regular:
+        raise error(f"{where}: not a regular file")
     if len(content) > max_bytes:
         raise error(f"{where}: larger than {max_bytes:,} bytes, the most such a file may have")
     return content

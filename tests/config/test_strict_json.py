@@ -55,7 +55,7 @@ def test_files_that_are_none(tmp_path):
         ("x" * 5000, "cannot be read"),
         ("a\0b", "no possible file name"),
     ):
-        with pytest.raises(ConfigError, match=message) as error:
+        with pytest.raises(ConfigError, match=f": ({message})") as error:
             read_json_object(tmp_path / name)
         assert len(str(error.value)) < 1000
     with pytest.raises(ConfigError, match="large: larger than 100 bytes"):
