@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deepinfer.config.cost_curves import CostCurves
-from deepinfer.config.strict_json import read_json_object
-from deepinfer.errors import ConfigError
+from deepinfer.config.strict_json import read_json_object, shown_path
 from deepinfer.logging import get_logger
+from deepinfer.shown_value import shown_value
 
 logger = get_logger(__name__)
 
@@ -35,16 +35,16 @@ class CurveCache:
     def load(self, key: str) -> CostCurves | None:
         """The curves stored under a key (hexadecimal), unless they are too old or unusable."""
         path = self._path(key)
-        if not path.exists():
-            return None
         try:
+            if not path.exists():
+                return None
             stored = read_json_object(path)
             curves = CostCurves.parse(stored, "stored curve")
             if stored.get("key") != key:
-                raise ValueError(f"it is of key {stored.get('key')!r}")
+                raise ValueError(f"it is of key {shown_value(stored.get('key'))}")
             age = self._now() - float(stored["created"])
-        except (ConfigError, KeyError, TypeError, ValueError) as error:
-            self._warn(path, error)
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            logger.warning("the cost curve in %s cannot be used (%s); measuring again", shown_path(path), error)
             return None
         if not 0 <= age <= self._seconds:
             logger.info("cost curve %s is %.0f seconds old (good for %.0f)", path, age, self._seconds)
@@ -64,14 +64,12 @@ class CurveCache:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        except OSError as error:
-            logger.warning("the cost curve cannot be kept in %s (%s); the next engine measures again", path, error)
+        except (OSError, ValueError) as error:  # ValueError: no possible file name
+            where = shown_path(path)
+            logger.warning("the cost curve cannot be kept in %s (%s); the next engine measures again", where, error)
             if temporary is not None:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
 
     def _path(self, key: str) -> Path:
         return self._directory / f"{key}.json"
-
-    def _warn(self, path: Path, error: Exception) -> None:
-        logger.warning("the cost curve in %s cannot be used (%s); measuring again", path, error)

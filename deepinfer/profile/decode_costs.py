@@ -12,6 +12,7 @@ from deepinfer.logging import get_logger
 from deepinfer.profile.curve_cache import CurveCache
 from deepinfer.profile.curve_key import curve_key
 from deepinfer.profile.curve_timer import time_curve
+from deepinfer.worker.pinned_torch import pinned_torch
 from deepinfer.worker.worker import Worker
 
 logger = get_logger(__name__)
@@ -37,8 +38,15 @@ def decode_costs(
         return None
     if source != "measure":
         return source
+    with pinned_torch(config.num_threads):  # timed and named as the engine's own steps run
+        return _kept_or_measured(config, checkpoint_config, worker, settings)
+
+
+def _kept_or_measured(
+    config: EngineConfig, checkpoint_config: Path, worker: Worker, settings: Mapping[str, Any]
+) -> CostCurves:
     directory = config.speculative.cost_cache_dir or settings.get("cost_cache_dir")
-    if directory is None:
+    if not directory:
         return _measured(worker)
     seconds = config.speculative.cost_cache_seconds
     cache = CurveCache(Path(directory), settings.get("cost_cache_seconds", _LIFETIME) if seconds is None else seconds)

@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,14 @@ def test_a_directory_that_cannot_be_used_is_a_warning(tmp_path, caplog):
     cache = CurveCache(tmp_path / "file", 60)
     cache.store(KEY, CURVES)
     assert cache.load(KEY) is None
+    assert "cannot be kept" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "\ud800"])
+def test_a_name_no_directory_can_have_is_a_warning(name, caplog):
+    cache = CurveCache(Path(name), 60)
+    assert cache.load(KEY) is None
+    cache.store(KEY, CURVES)
     assert "cannot be kept" in caplog.text
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pytest
+import torch
 
 from deepinfer import LLM, ConfigError, SamplingParams
 from deepinfer.config.cost_curves import CostCurves
@@ -105,6 +106,30 @@ def test_measured_curve_is_kept_on_disk(quick, monkeypatch, tmp_path):
         run({"cost_curve": "measure", "num_drafts": 2})  # another key
     with pytest.raises(TypeError):
         run({"cost_curve": "measure", "cost_cache_seconds": 0})  # too old
+
+
+def test_steps_are_timed_as_they_run(monkeypatch, tmp_path):
+    """With the engine's threads and torch settings, not the calling program's; the key knows the threads."""
+    seen = []
+    curves = CostCurves.parse(FLAT, "")
+    note = lambda worker: seen.append((torch.get_num_threads(), torch.get_default_dtype())) or curves  # noqa: E731
+    monkeypatch.setattr(decode_costs, "_measured", note)
+    monkeypatch.setenv("DEEPINFER_DECODE_PERF_CACHE_DIR", str(tmp_path))
+    torch.set_default_dtype(torch.float64)
+    try:
+        for num_threads in (1, 2, 2):
+            LLM(GOLDEN / "nano-s1", speculative={"cost_curve": "measure"}, num_threads=num_threads, **OPTIONS).close()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert seen == [(1, torch.float32), (2, torch.float32)] and len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_empty_directory_name_keeps_nothing(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DEEPINFER_DECODE_PERF_CACHE_DIR", "")
+    monkeypatch.setattr(decode_costs, "_measured", lambda worker: CostCurves.parse(FLAT, ""))
+    LLM(GOLDEN / "nano-s1", speculative={"cost_curve": "measure"}, **OPTIONS).close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_size_can_be_timed():
