@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from deepinfer.config.strict_json import MAX_TABLE_BYTES, read_bounded, shown_path
 from deepinfer.errors import ConfigError
 from deepinfer.text.tokenizer import Tokenizer
 
@@ -30,16 +31,17 @@ def read_prompts(path: Path, tokenizer: Tokenizer, limit: int) -> list[Prompt]:
     passages of 32 tokens are the prompts, each behind BOS if the tokenizer has one.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{str(path)!r} cannot be read ({error})") from error
+        text = read_bounded(path, ConfigError, MAX_TABLE_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{shown_path(path)}: not UTF-8 text ({error})") from error
     if path.suffix == ".jsonl":
-        lines = text.splitlines()
+        lines = text.split("\n")  # not splitlines: JSON strings may hold other line separators as they are
         prompts = [_prompt(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
     else:
         prompts = _passages(text, tokenizer)
     if not prompts:
-        raise ConfigError(f"{str(path)!r} holds no prompt; expected a text of {PASSAGE_TOKENS} tokens or JSON lines")
+        expectation = f"expected a text of {PASSAGE_TOKENS} tokens or JSON lines"
+        raise ConfigError(f"{shown_path(path)} holds no prompt; {expectation}")
     step = max(1.0, len(prompts) / limit)
     return [prompts[int(i * step)] for i in range(min(limit, len(prompts)))]
 
@@ -47,11 +49,12 @@ def read_prompts(path: Path, tokenizer: Tokenizer, limit: int) -> list[Prompt]:
 def _prompt(line: str, path: Path, number: int) -> Prompt:
     try:
         value: Any = json.loads(line)
-    except ValueError as error:
-        raise ConfigError(f"{str(path)!r}, line {number}: no JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{shown_path(path)}, line {number}: no JSON ({error})") from error
     prompt = value.get("prompt") if isinstance(value, dict) else value
     if not isinstance(prompt, (str, list)) or not prompt:
-        raise ConfigError(f'{str(path)!r}, line {number}: expected a text, a list of ids or {{"prompt": ...}}')
+        expectation = 'expected a text, a list of ids or {"prompt": ...}'
+        raise ConfigError(f"{shown_path(path)}, line {number}: {expectation}")
     return prompt
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from deepinfer.engine.draft_calibration import DraftCalibration
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
+
+PLOT_ENDINGS: Final = (".svg", ".png", ".pdf")
 
 
 def require_matplotlib() -> None:
@@ -21,7 +24,7 @@ def draw_reliability(calibration: DraftCalibration, path: Path) -> None:
 
     Args:
         calibration: judged drafts.
-        path: .svg, .png or .pdf; an existing file is replaced.
+        path: one of `PLOT_ENDINGS`; an existing file is replaced.
     """
     require_matplotlib()
     from matplotlib.figure import Figure

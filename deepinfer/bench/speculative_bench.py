@@ -57,6 +57,8 @@ def compare_modes(
         params: of every prompt.
         repeats: timed runs of each mode, after one that warms up.
         clock: seconds.
+
+    Raises a prompt's own error when it fails.
     """
     modes = list(DraftMode)
     speeds: dict[DraftMode, list[float]] = {mode: [] for mode in modes}
@@ -65,11 +67,11 @@ def compare_modes(
         engines = {mode: stack.enter_context(LLM(**options(mode))) for mode in modes}
         batch = list(prompts(engines[DraftMode.OFF]))
         for mode in modes:
-            engines[mode].generate(batch, params.replace(max_tokens=8), use_tqdm=False)
+            engines[mode].generate(batch, params.replace(max_tokens=8), use_tqdm=False, strict=True)
         for repeat in range(repeats):
             for mode in modes[repeat % len(modes) :] + modes[: repeat % len(modes)]:
                 before, began = engines[mode].stats(), clock()
-                engines[mode].generate(batch, params, use_tqdm=False)
+                engines[mode].generate(batch, params, use_tqdm=False, strict=True)
                 seconds = clock() - began
                 counts[mode] = DraftCounts.between(before, engines[mode].stats())
                 speeds[mode].append(counts[mode].num_tokens / seconds)

@@ -14,8 +14,10 @@ from rich.table import Table
 
 from deepinfer.bench.draft_mode import DraftMode
 from deepinfer.bench.prompt_file import Prompt, bundled_prompts, read_prompts
-from deepinfer.bench.reliability_plot import draw_reliability, require_matplotlib
+from deepinfer.bench.reliability_plot import PLOT_ENDINGS, draw_reliability, require_matplotlib
 from deepinfer.cli.reported_errors import reported_errors
+from deepinfer.cli.require_paths import require_paths
+from deepinfer.config.speculative_config import SpeculativeConfig
 from deepinfer.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -54,14 +56,18 @@ def speculative(
 ) -> None:
     """Compare drafts off, fixed (all verified) and scheduled (as many as pay), side by side."""
     with reported_errors():
+        require_paths(prompts, plot, PLOT_ENDINGS)
         if plot is not None:
             require_matplotlib()
         from deepinfer.bench.speculative_bench import compare_modes
 
         def options(mode: DraftMode) -> dict[str, Any]:
             drafts = mode.options(num_drafts, curve, _given(acceptance=acceptance))
-            return {"model": model, "numerics": numerics, "max_num_seqs": batch, "speculative": drafts}
+            fields = {"model": model, "numerics": numerics, "max_num_seqs": batch, "speculative": drafts}
+            return fields | _invariance(acceptance)
 
+        for mode in DraftMode:
+            SpeculativeConfig.parse(options(mode)["speculative"])  # a wrong one must not cost the loading of the others
         clock = time.process_time if cpu_time else time.perf_counter
         params = SamplingParams(temperature=temperature, max_tokens=max_tokens, ignore_eos=True, seed=0)
         figures = compare_modes(options, lambda llm: _batch(llm, prompts, batch), params, repeats, clock)
@@ -87,12 +93,14 @@ def acceptance(
 ) -> None:
     """Count tokens per verifying step, all drafts verified, over sets of prompts."""
     with reported_errors():
+        require_paths(prompts, None)
         from deepinfer.bench.acceptance_bench import measure_acceptance
         from deepinfer.llm import LLM
 
         drafts = DraftMode.FIXED.options(num_drafts, None, _given(acceptance=acceptance))
         params = SamplingParams(temperature=temperature, max_tokens=max_tokens, seed=0)
-        with LLM(model, numerics=numerics, max_num_seqs=32, speculative=drafts) as llm:
+        fields = _invariance(acceptance)
+        with LLM(model, numerics=numerics, max_num_seqs=32, speculative=drafts, **fields) as llm:
             sets: dict[str, Any] = bundled_prompts()
             if prompts is not None:
                 sets = {prompts.name: read_prompts(prompts, llm.get_tokenizer(), limit)}
@@ -101,6 +109,11 @@ def acceptance(
         typer.echo(json_format.dumps({name: item.to_dict() for name, item in counts.items()}, indent=1))
     else:
         Console().print(_acceptance_table(counts))
+
+
+def _invariance(acceptance: str | None) -> dict[str, Any]:
+    """Rejection sampling depends on the batch; else it is the backend's default."""
+    return {"batch_invariant": False} if acceptance == "rejection" else {}
 
 
 def _given(**options: Any) -> dict[str, Any]:

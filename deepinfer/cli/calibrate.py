@@ -10,6 +10,7 @@ import typer
 
 from deepinfer.bench.prompt_file import read_prompts
 from deepinfer.cli.reported_errors import reported_errors
+from deepinfer.cli.require_paths import require_paths
 from deepinfer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def calibrate(
 ) -> None:
     """Run the model over a text, fit one temperature per draft position, judge them on the third held out."""
     with reported_errors():
-        _require_paths(text_file, output)
+        require_paths(text_file, output)
         from deepinfer.bench.calibrator import calibrate as fit_to
         from deepinfer.llm import LLM
 
@@ -44,14 +45,6 @@ def calibrate(
         except OSError as error:
             raise ConfigError(f"{str(output)!r} cannot be written ({error})") from error
     typer.echo(_report(fit))
-
-
-def _require_paths(text_file: Path, output: Path) -> None:
-    """What would be in vain is refused before a model is loaded."""
-    if not text_file.is_file():
-        raise ConfigError(f"{str(text_file)!r} is no file; expected a text or JSON lines of prompts")
-    if not output.parent.is_dir():
-        raise ConfigError(f"{str(output)!r} cannot be written: there is no directory {str(output.parent)!r}")
 
 
 def _report(fit: TemperatureFit) -> str:

@@ -12,7 +12,9 @@ def test_json_lines(tmp_path):
     file.write_text('"ab"\n\n{"prompt": "cd", "answer": "x"}\n[1, 2]\n"ef"\n')
     assert read_prompts(file, byte_tokenizer(), 10) == ["ab", "cd", [1, 2], "ef"]
     assert read_prompts(file, byte_tokenizer(), 2) == ["ab", [1, 2]]
-    for line in ("5", "{}", "[]", "no json"):
+    file.write_text('"a\u2028b\x85c"\r\n"d"')  # line separators that JSON lets stand
+    assert read_prompts(file, byte_tokenizer(), 10) == ["a\u2028b\x85c", "d"]
+    for line in ("5", "{}", "[]", "no json", "[" * 100_000):
         file.write_text(f'"ab"\n{line}\n')
         with pytest.raises(ConfigError, match="line 2"):
             read_prompts(file, byte_tokenizer(), 10)
@@ -28,8 +30,19 @@ def test_passages_of_a_text(tmp_path):
     file.write_text("short")
     with pytest.raises(ConfigError, match="holds no prompt"):
         read_prompts(file, tokenizer, 100)
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_prompts(tmp_path / "missing.txt", tokenizer, 100)
+    file.write_bytes(b"")
+    with pytest.raises(ConfigError, match="holds no prompt"):
+        read_prompts(file, tokenizer, 100)
+    file.write_bytes(bytes(range(256)))
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_prompts(file, tokenizer, 100)
+    for name, message in (
+        ("missing.txt", "cannot be read"),
+        (".", "cannot be read"),
+        ("/dev/zero", "not a regular file"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            read_prompts(tmp_path / name, tokenizer, 100)
 
 
 def test_bundled_prompts():

@@ -39,7 +39,36 @@ def test_three_modes_side_by_side(prompts: Path, tmp_path: Path) -> None:
     )
     assert fixed["undrafted_steps"] == 0 and fixed["tokens_per_verify_step"] >= 1
     assert sum(scheduled["verified_at"]) < sum(fixed["verified_at"])
-    invoke("bench", "speculative", *options, "--curve", "no/such/curve.json", code=2)
+
+
+def test_what_would_be_in_vain_is_refused_before_a_model_is_loaded(
+    prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deepinfer.llm.LLM.__init__", None)  # would fail
+    bench, directory = ["bench", "speculative", *MODEL], str(tmp_path)
+    invoke(*bench, "--curve", "no/such/curve.json", code=2)
+    invoke(*bench, "--num-drafts", "99", code=2)
+    for path in ("no/such/prompts.jsonl", directory, "x" * 5000):
+        invoke(*bench, "--prompts", path, code=2)
+        invoke("bench", "acceptance", *MODEL, "--prompts", path, code=2)
+        invoke("calibrate", path, "-o", directory + "/new.json", *MODEL, code=2)
+    for path in (directory, directory + "/no/such.json"):
+        invoke("calibrate", str(prompts), "-o", path, *MODEL, code=2)
+    for path in (directory, directory + "/no/such.svg", directory + "/plot.xyz"):
+        invoke(*bench, "--plot", path, code=2)
+
+
+def test_a_prompt_that_fails_ends_the_bench(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("[99999]\n")
+    options = [*MODEL, "--batch", "1", "--max-tokens", "2", "--repeats", "1", "--curve", "measure"]
+    invoke("bench", "speculative", *options, "--prompts", str(file), code=2)
+
+
+def test_rejection_can_be_measured(prompts: Path) -> None:
+    options = [*MODEL, "--max-tokens", "4", "--prompts", str(prompts), "--temperature", "1"]
+    report = json.loads(invoke("bench", "acceptance", *options, "--acceptance", "rejection", "--json"))
+    assert report["prompts.jsonl"]["tokens"] == 36
 
 
 def test_acceptance_over_prompts(prompts: Path) -> None:
@@ -56,8 +85,9 @@ def test_calibration_file_is_what_an_engine_takes(prompts: Path, tmp_path: Path)
     assert "held-out calibration error" in text and ("could not" in text or "fell by" in text)
     temperatures = json.loads(output.read_text())["temperatures"]
     assert SpeculativeConfig.parse(output).temperatures == tuple(temperatures)
-    invoke("calibrate", str(tmp_path / "missing.txt"), "-o", str(output), *MODEL, code=2)
-    invoke("calibrate", str(prompts), "-o", str(tmp_path / "no" / "such.json"), *MODEL, code=2)
+    one = tmp_path / "one.jsonl"
+    one.write_text("[9, 20, 31]")  # nothing can be held out
+    invoke("calibrate", str(one), "-o", str(output), *MODEL, code=2)
 
 
 def test_table_of_modes(capsys: pytest.CaptureFixture[str]) -> None:
