@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from deepinfer.engine.draft_calibration import DraftCalibration
@@ -88,4 +88,5 @@ class EngineStats:
         """JSON-safe; of the calibration its 15 equal bins and its error."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         values["draft_calibration"] = self.draft_calibration.to_dict()
+        values["cost"] = asdict(self.cost)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
