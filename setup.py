@@ -12,7 +12,7 @@ from setuptools.command.build_ext import build_ext
 
 ParallelCompile("DEEPINFER_BUILD_JOBS").install()
 
-FOLDERS = ("csrc/core", "csrc/cpu", "csrc/cpu/ops", "csrc/bindings", "csrc/bindings/cpu")
+FOLDERS = ("csrc/core", "csrc/cpu", "csrc/cpu/ops", "csrc/cpu/model", "csrc/bindings", "csrc/bindings/cpu")
 # Only these files may use more than the base instruction set; the kernels are chosen at run time.
 FILE_FLAGS = {
     "kernels_avx2.cpp": ["-mavx2", "-mfma", "-mf16c"],

@@ -65,6 +65,8 @@ class LLM:
         batch_invariant: a result does not depend on its neighbours; None: the backend's default.
         num_threads: CPU threads of a forward pass; None: one for a small model, else the usable cores, at most 4 and at
             most torch's own number. Results do not depend on it; torch's number is back after every step.
+        cpu_isa: instruction set of native CPU kernels: "auto", "scalar", "avx2" or "avx512". Results do not depend
+            on it.
         speculative: None: drafts when the checkpoint has them; "off"; a mapping of SpeculativeConfig's fields; or the
             path of a calibration file. Tokens are the same with drafts and without.
         yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only the last n tokens of a prompt go
@@ -103,6 +105,7 @@ class LLM:
         enforce_eager: bool | None = None,
         batch_invariant: bool | None = None,
         num_threads: int | None = None,
+        cpu_isa: str = "auto",
         speculative: str | Mapping[str, Any] | None = None,
         yoco: str | Mapping[str, Any] | None = None,
         enable_chunked_prefill: bool = True,

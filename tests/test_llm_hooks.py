@@ -41,7 +41,7 @@ def test_nested_replacements(llm: LLM) -> None:
 
 
 def test_every_point_is_called_and_others_are_refused(llm: LLM) -> None:
-    points = replace_points(llm._runtime.worker._runner._model._runtime.config)
+    points = replace_points(llm._runtime.worker.model.runtime.config)
     called: set[str] = set()
     for point in points:
         note = lambda original, *rest, point=point: called.add(point) or original(*rest)  # noqa: E731

@@ -151,7 +151,7 @@ def test_case_29_twenty_engines_leave_nothing() -> None:
     for turn in range(20):
         llm = LLM(MODEL, numerics="fp32", max_num_seqs=8, seed=turn)
         llm.generate([[5]], SamplingParams(temperature=0, max_tokens=2), use_tqdm=False)
-        models.append(weakref.ref(llm._runtime.worker._runner._model))
+        models.append(weakref.ref(llm._runtime.worker.model))
         llm.close()
         gc.collect()
         assert models[-1]() is None  # given back by close(), although the LLM itself still lives

@@ -25,5 +25,9 @@ void bind_cpu_engram(pybind11::module_& m);
 void bind_cpu_hyper_connections(pybind11::module_& m);
 void bind_cpu_sampling(pybind11::module_& m);
 void bind_cpu_selection(pybind11::module_& m);
+void bind_cpu_model_config(pybind11::module_& m);
+void bind_cpu_tensors(pybind11::module_& m);
+void bind_cpu_row_sampler(pybind11::module_& m);
+void bind_cpu_model(pybind11::module_& m);
 
 }  // namespace deepinfer

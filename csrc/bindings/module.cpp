@@ -23,4 +23,8 @@ PYBIND11_MODULE(_C, m) {
     deepinfer::bind_cpu_hyper_connections(cpu);
     deepinfer::bind_cpu_sampling(cpu);
     deepinfer::bind_cpu_selection(cpu);
+    deepinfer::bind_cpu_model_config(cpu);
+    deepinfer::bind_cpu_tensors(cpu);
+    deepinfer::bind_cpu_row_sampler(cpu);
+    deepinfer::bind_cpu_model(cpu);
 }

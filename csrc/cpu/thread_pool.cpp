@@ -1,5 +1,7 @@
 #include "cpu/thread_pool.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -18,13 +20,17 @@ void pause() {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int num_threads) {
+ThreadPool::ThreadPool(int num_threads) : process_(getpid()) {
     if (num_threads < 1 || num_threads > kMaxThreads)
         throw std::invalid_argument("num_threads = " + std::to_string(num_threads) + ": expected 1 to 1024");
     for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { work(i); });
 }
 
 ThreadPool::~ThreadPool() {
+    if (is_in_forked_child()) {
+        for (std::thread& worker : workers_) worker.detach();  // there is nobody to wait for
+        return;
+    }
     {
         std::lock_guard lock(mutex_);
         stops_ = true;
@@ -34,7 +40,12 @@ ThreadPool::~ThreadPool() {
     for (std::thread& worker : workers_) worker.join();
 }
 
+bool ThreadPool::is_in_forked_child() const {
+    return getpid() != process_;
+}
+
 void ThreadPool::run(const Job& job) {
+    if (is_in_forked_child()) return job.call(job.closure, Range{0, job.num_items}, 0);
     {
         std::lock_guard lock(mutex_);
         job_ = job;

@@ -58,10 +58,13 @@ class ThreadPool {
         int64_t grain = 1;
     };
 
+    // A forked child has none of its parent's threads.
+    bool is_in_forked_child() const;
     void run(const Job& job);
     void work(int thread);
     void take_parts(const Job& job, int thread);
 
+    int process_;
     std::vector<std::thread> workers_;
     std::mutex mutex_;
     std::condition_variable wake_;

@@ -6,6 +6,11 @@ said in csrc/cpu/ops/<op>.hpp. Nothing is checked: `deepinfer.ops.cpu` is the wa
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from deepinfer.core.step_plan import ForwardPlan
+
 class Context:
     """Threads and kernels of one engine's CPU ops.
 
@@ -294,3 +299,144 @@ def select_blocks(
     num_blocks: int,
 ) -> None: ...
 def select_topk(context: Context, *, scores: int, picks: int, num_rows: int, num_entries: int, k: int) -> None: ...
+
+class LayerRole:
+    """What one target layer does; see `LayerPlan`. Layers are numbers, -1 for none.
+
+    Attributes:
+        draft_target: place of the layer's streams among the draft model's features.
+        is_boundary: first layer with ratio 1.
+    """
+
+    ratio: int
+    kv_source: int
+    index_source: int
+    owns_kv: bool
+    owns_index: bool
+    is_candidate_source: bool
+    uses_candidates: bool
+    has_engram: bool
+    draft_target: int
+    is_boundary: bool
+
+class ModelConfig:
+    """Sizes and flags of a model; fields as csrc/cpu/model/model_config.hpp describes them."""
+
+    vocab_size: int
+    hidden_size: int
+    max_positions: int
+    num_streams: int
+    sinkhorn_iters: int
+    hc_eps: float
+    norm_eps: float
+    num_heads: int
+    head_dim: int
+    rope_dim: int
+    q_lora_rank: int
+    o_lora_rank: int
+    o_groups: int
+    window: int
+    softmax_scale: float
+    index_heads: int
+    index_dim: int
+    index_topk: int
+    index_scale: float
+    candidate_blocks: int
+    candidate_block_size: int
+    num_experts: int
+    num_picked: int
+    intermediate_size: int
+    normalizes_weights: bool
+    routed_scaling: float
+    swiglu_limit: float
+    ngram_pad: int
+    num_ngrams: int
+    engram_heads: int
+    engram_dim: int
+    engram_scale: float
+    num_draft_stages: int
+    num_draft_experts: int
+    num_draft_picked: int
+    markov_rank: int
+    noise_token_id: int
+    rounds_bf16: bool
+    quantizes: bool
+    yoco: str  # "off", "mask" or "compact"; can be set only
+    layers: list[LayerRole]  # a copy: set it as a whole
+
+class TensorTable:
+    """Where the tensors of a loaded model lie, by name; whoever owns them keeps them alive."""
+
+    def add(self, name: str, address: int, type: str, shape: list[int]) -> None:
+        """Enter a contiguous tensor; type: "float32", "bfloat16", "int64" or "byte" (anything of one byte)."""
+
+class VectorFormat:
+    """How vectors of a cache are rounded and stored; `rounding` is a value of `KVRounding`."""
+
+    def __init__(self, dim: int, rounding: str, packed: bool) -> None: ...
+    @property
+    def num_bytes(self) -> int: ...
+
+class Caches:
+    """Where the caches of an engine lie; whoever owns them keeps them alive. `units`: units and entries of each."""
+
+    def add_vectors(self, kind: str, layer: int, address: int, units: tuple[int, int], format: VectorFormat) -> None:
+        """Enter a cache; kind: "main", "index" or "window"."""
+
+    def add_states(self, layer: int, address: int, units: tuple[int, int], dim: int) -> None:
+        """Enter a compressor's rings, float32 [slots, ring, 2, dim]."""
+
+class RowSampler:
+    """Greedy and filtered draws from logits that nothing changes, bit-equal to `deepinfer.sampling`.
+
+    Args:
+        num_ids: ids that may be drawn, the first ones of a row.
+    """
+
+    def __init__(self, num_ids: int) -> None: ...
+    def add_greedy(self, seq_id: int) -> None:
+        """Make a greedy sequence known."""
+
+    def add(
+        self, seq_id: int, key: tuple[int, int], temperature: float, min_weight: int, top_p: float, top_k: int
+    ) -> None:
+        """Make a sequence known; key: seed and prompt hash; min_weight: min_p in units of 2^-40; top_k 0: no limit."""
+
+    def remove(self, seq_id: int) -> None:
+        """Forget a sequence; unknown ones are ignored."""
+
+    def sample(
+        self, context: Context, logits: NDArray[np.float32], seq_ids: Sequence[int], output_indices: Sequence[int]
+    ) -> list[int]:
+        """One token per row of logits [n, vocab]; -1 for a row with NaN, +inf or without a finite maximum.
+
+        Raises IndexError for an unknown sequence.
+        """
+
+class Model:
+    """The whole model as native calls; one at a time. Bit-equal to the Python components over this backend's ops.
+
+    Raises ValueError when tensors or caches do not fit the config, or an argument does not fit the model.
+    """
+
+    def __init__(self, context: Context, config: ModelConfig, tensors: TensorTable, caches: Caches) -> None: ...
+    def forward(self, plan: ForwardPlan, wanted_rows: NDArray[np.int64]) -> None:
+        """Run all layers over the plan's rows, updating the caches; keeps the hidden states of `wanted_rows`."""
+
+    def logits(self, wanted: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
+        """Logits [n, vocab] of wanted rows, by their numbers among them; valid until the next call of anything."""
+
+    def run_drafts(
+        self, anchors: Sequence[int], last_positions: Sequence[int], state_slots: Sequence[int], num_drafts: int
+    ) -> None:
+        """Run the draft stages over a block per request."""
+
+    def adjust(
+        self, row: int, previous: Sequence[int] | NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Logits [R, vocab] of a block row given the token before it (valid until the next call) and scores [R]."""
+
+    def draw_drafts(
+        self, sampler: RowSampler, seq_ids: Sequence[int], output_indices: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The sequential loop: ids and confidence scores [R, num_drafts]."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CHOICES = {
     "backend": ("auto", "reference", "cpu", "cuda"),
+    "cpu_isa": ("auto", "scalar", "avx2", "avx512"),
     "load_format": ("auto", "dummy"),
     "generation_config": ("auto", "none"),
 }
@@ -54,6 +55,8 @@ class EngineConfig:
         enforce_eager: no captured graphs on a GPU.
         batch_invariant: results do not depend on the batch; None: the backend's default.
         num_threads: CPU threads of a forward pass, 1 .. 1024; None: by model and machine. Results do not depend on it.
+        cpu_isa: instruction set of native CPU kernels: "auto" (the widest of the machine), "scalar", "avx2" or
+            "avx512". Results do not depend on it.
         cache: cache options.
         scheduler: scheduler options.
         grammar: options of structured output.
@@ -73,6 +76,7 @@ class EngineConfig:
     enforce_eager: bool = False
     batch_invariant: bool | None = None
     num_threads: int | None = None
+    cpu_isa: str = "auto"
     cache: CacheConfig = field(default_factory=CacheConfig)
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     grammar: GrammarConfig = field(default_factory=GrammarConfig)

@@ -124,6 +124,11 @@ class DeepSeekV41Config:
         return float(self.head_dim**-0.5)
 
     @property
+    def index_scale(self) -> float:
+        """Factor of the indexer's scores: (index_head_dim * index_n_heads) ** -0.5, from two roots."""
+        return float(self.index_head_dim**-0.5 * self.index_n_heads**-0.5)
+
+    @property
     def has_engram(self) -> bool:
         """Whether any layer adds n-gram embeddings."""
         return bool(self.engram_layer_ids)

@@ -45,6 +45,11 @@ class Probe:
         """Whether anything is recorded."""
         return bool(self._sinks)
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether anything is recorded or replaced."""
+        return self.active or any(self._replacements.values())
+
     def attach(self, patterns: tuple[str, ...], sink: TensorSink) -> None:
         """Record tensors whose name matches one of the shell-style patterns into `sink`."""
         self._sinks.append((patterns, sink))

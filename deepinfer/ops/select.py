@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
+from deepinfer._C import cpu
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
 from deepinfer.ops import reference
 from deepinfer.ops.contract import Ops
+from deepinfer.ops.cpu import CpuOps
 from deepinfer.ops.selected_backend import SelectedBackend
 
 __all__ = ["SelectedBackend", "select_backend"]
@@ -14,18 +16,20 @@ __all__ = ["SelectedBackend", "select_backend"]
 _NAMES = ("auto", "reference", "cpu", "cuda")
 
 
-def select_backend(backend: str, device: str) -> SelectedBackend:
+def select_backend(backend: str, device: str, num_threads: int = 1, cpu_isa: str = "auto") -> SelectedBackend:
     """Pick the ops for a device.
 
     Args:
         backend: "auto", "reference", "cpu" or "cuda".
-        device: torch device, e.g. "cpu" or "cuda:0".
+        device: "auto" or a torch device, e.g. "cpu" or "cuda:0".
+        num_threads: of native CPU code.
+        cpu_isa: instruction set of native CPU code: "auto", "scalar", "avx2" or "avx512".
 
     Returns:
         The backend, why it was picked and why the others were not (`deepinfer env` shows this).
 
     Raises:
-        ConfigError: unknown name.
+        ConfigError: unknown name, or an instruction set that this machine does not have.
         UnsupportedFeatureError: a backend was named that this version does not have.
     """
     if backend not in _NAMES:
@@ -33,14 +37,31 @@ def select_backend(backend: str, device: str) -> SelectedBackend:
     missing = _missing_backends(device)
     if backend in missing:
         raise UnsupportedFeatureError(f"backend = {backend!r}: {missing[backend]}; use backend='reference' or 'auto'")
-    reason = "named explicitly" if backend == "reference" else f"the only backend of this version that runs on {device}"
-    return SelectedBackend("reference", cast(Ops, reference), reason, missing)
+    reason = "named explicitly"
+    if backend == "reference" or "cpu" in missing:
+        if backend == "auto":
+            reason = f"the only backend of this version that runs on {device}"
+        rejected = missing if "cpu" in missing else {**missing, "cpu": "backend = 'reference' was named"}
+        return SelectedBackend("reference", cast(Ops, reference), reason, rejected)
+    context = _context(num_threads, cpu_isa)
+    if backend == "auto":
+        reason = f"the fastest backend of this version that runs on a CPU ({context.isa} kernels)"
+    rejected = {**missing, "reference": "the same operations without native kernels: slower"}
+    return SelectedBackend("cpu", CpuOps(context), reason, rejected, context)
+
+
+def _context(num_threads: int, cpu_isa: str) -> cpu.Context:
+    try:
+        return cpu.Context(num_threads, cpu_isa)
+    except ValueError as error:
+        raise ConfigError(f"cpu_isa = {cpu_isa!r}, num_threads = {num_threads}: {error}") from None
 
 
 def _missing_backends(device: str) -> dict[str, str]:
-    """Why each other backend can not run."""
-    on_gpu = device.split(":")[0] == "cuda"
-    reasons = {"cpu": "its native C++ kernels do not exist yet", "cuda": "its TileLang kernels do not exist yet"}
-    wrong, needed = ("cpu", "a CPU") if on_gpu else ("cuda", "a GPU")
-    reasons[wrong] += f", and device = {device!r} is not {needed}"
-    return reasons
+    """Why each backend that cannot run cannot run."""
+    if device.split(":")[0] == "cuda":
+        return {
+            "cpu": f"device = {device!r} is not a CPU",
+            "cuda": "its TileLang kernels do not exist yet",
+        }
+    return {"cuda": f"its TileLang kernels do not exist yet, and device = {device!r} is not a GPU"}

@@ -56,6 +56,11 @@ class RowState:
         """Whether `adjust` would change anything at this output index."""
         return self._always or bool(self._banned_now(output_index))
 
+    def is_plain(self, output_index: int) -> bool:
+        """Whether the token is all that is wanted at this output index, and nothing but the logits decides it."""
+        wants_more = self.params.logprobs is not None or self.grammar is not None
+        return not (wants_more or self.adjusts(output_index) or self.forced_token(output_index) is not None)
+
     def forced_token(self, output_index: int) -> int | None:
         """The golden token of this output index, None to sample freely."""
         golden = self.params.golden_token_ids

@@ -58,6 +58,15 @@ class Sampler:
         request.params.check_token_ids(self._num_valid_ids)
         self._states[request.seq_id] = RowState(request, self._num_valid_ids, self._eos_token_ids)
 
+    @property
+    def num_valid_ids(self) -> int:
+        """Ids the tokenizer has."""
+        return self._num_valid_ids
+
+    def state_of(self, seq_id: int) -> RowState:
+        """What is kept of a registered sequence."""
+        return self._states[seq_id]
+
     def remove(self, seq_id: int) -> None:
         """Forget a sequence; unknown ones are ignored."""
         self._states.pop(seq_id, None)

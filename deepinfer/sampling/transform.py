@@ -13,7 +13,7 @@ from deepinfer.sampling.fixed_point import FRACTION_BITS, fixed_weights
 from deepinfer.sampling.token_order import best_keys, ids_of_keys, order_keys
 from deepinfer.sampling_params import SamplingParams
 
-_MAX_TEMPERATURE: Final = 1e30  # uniform long before; keeps the quotient finite
+MAX_TEMPERATURE: Final = 1e30  # uniform long before; keeps the quotient finite
 _LOOKS: Final = (64, 512)  # tokens ranked at first: most nuclei are smaller; rows that are not are ranked whole
 
 
@@ -48,7 +48,7 @@ def transform(logits: torch.Tensor, params: Sequence[SamplingParams]) -> Distrib
         logits: float32 [n, V], -inf for banned tokens, each row with a finite maximum.
         params: [n]; a greedy temperature counts as 1 without filters.
     """
-    temperature = _column([1.0 if p.greedy else min(p.temperature, _MAX_TEMPERATURE) for p in params], logits)
+    temperature = _column([1.0 if p.greedy else min(p.temperature, MAX_TEMPERATURE) for p in params], logits)
     shifted = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
     weights = fixed_weights(shifted)
     kept = shifted > -torch.inf

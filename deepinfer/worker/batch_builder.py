@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from deepinfer.core.step_batch import StepBatch
-from deepinfer.core.step_plan import StepPlan
+from deepinfer.core.step_plan import ForwardPlan
 
 
-def build_batch(plan: StepPlan, logit_rows: np.ndarray, num_ngrams: int, device: torch.device) -> StepBatch:
+def build_batch(plan: ForwardPlan, logit_rows: np.ndarray, num_ngrams: int, device: torch.device) -> StepBatch:
     """Pack a plan for the model.
 
     Args:
@@ -42,7 +42,7 @@ def build_batch(plan: StepPlan, logit_rows: np.ndarray, num_ngrams: int, device:
     )
 
 
-def ngram_ids(plan: StepPlan, num_ngrams: int) -> np.ndarray:
+def ngram_ids(plan: ForwardPlan, num_ngrams: int) -> np.ndarray:
     """Each row's token and its predecessors, nearest first: int32 [T, num_ngrams], -1 before the start."""
     rows = len(plan.token_ids)
     ids = np.empty((rows, num_ngrams), dtype=np.int32)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.draft_executor import DraftExecutor
+from deepinfer.core.draft_requests import DraftRequests
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import SampledToken
-from deepinfer.models.deepseek_v41.draft_model import DraftModel
 from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.proposed_draft import ProposedDraft
-from deepinfer.sampling.sampler import Sampler
+from deepinfer.sampling.token_sampler import TokenSampler
 from deepinfer.worker.token_chooser import first_sample_rows
 
 _SCORE_LIMIT = 60.0
@@ -52,8 +51,7 @@ class DraftProposer:
     there; under rejection with a key of their own, and the memory gets the distributions.
 
     Args:
-        draft: the draft model.
-        caches: all cache tensors.
+        executor: runs the draft model.
         sampler: knows every sequence's parameters and keys.
         temperatures: [G] confidence temperature per draft position.
         max_positions: no draft row may stand at or behind this position.
@@ -62,23 +60,19 @@ class DraftProposer:
 
     def __init__(
         self,
-        draft: DraftModel,
-        caches: CacheTensors,
-        sampler: Sampler,
+        executor: DraftExecutor,
+        sampler: TokenSampler,
         temperatures: tuple[float, ...],
         max_positions: int,
         memory: DraftMemory | None = None,
     ) -> None:
-        self._draft = draft
-        self._caches = caches
+        self._executor = executor
         self._sampler = sampler
         self._temperatures = temperatures
         self._max_positions = max_positions
         self._memory = memory
 
-    def propose(
-        self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception], device: torch.device
-    ) -> Proposals:
+    def propose(self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception]) -> Proposals:
         """Drafts behind a step whose new tokens are `samples`."""
         owners = self._owners(plan, samples, errors)
         num_drafts = len(self._temperatures)
@@ -86,7 +80,7 @@ class DraftProposer:
         confidences = np.zeros((len(owners), num_drafts), dtype=np.float32)
         drafting = [row for row, owner in enumerate(owners) if owner is not None]
         if drafting:
-            drafted = self._run([owner for owner in owners if owner is not None], device)
+            drafted = self._run([owner for owner in owners if owner is not None])
             ids[drafting], confidences[drafting] = drafted.draft_ids, drafted.confidences
         return Proposals(ids, confidences)
 
@@ -110,36 +104,32 @@ class DraftProposer:
                 owners.append(_Owner(seq_id, anchor, last, slot, next_index) if usable and anchor is not None else None)
         return owners
 
-    def _run(self, owners: list[_Owner], device: torch.device) -> Proposals:
-        anchors = torch.tensor([owner.anchor for owner in owners], device=device)
-        block = self._draft.forward(
-            anchors,
-            torch.tensor([owner.last_position for owner in owners], device=device),
-            torch.tensor([owner.state_slot for owner in owners], device=device),
-            self._caches,
-            len(self._temperatures),
+    def _run(self, owners: list[_Owner]) -> Proposals:
+        requests = DraftRequests(
+            seq_ids=[owner.seq_id for owner in owners],
+            anchors=[owner.anchor for owner in owners],
+            last_positions=[owner.last_position for owner in owners],
+            state_slots=[owner.state_slot for owner in owners],
+            output_indices=[owner.output_index for owner in owners],
         )
-        ids = np.empty((len(owners), len(self._temperatures)), dtype=np.int32)
+        self._executor.run(requests, len(self._temperatures))
+        ids, scores = self._executor.draw(requests) if self._memory is None else self._propose(requests, self._memory)
+        scaled = np.clip(scores / np.asarray(self._temperatures), -_SCORE_LIMIT, _SCORE_LIMIT)
+        return Proposals(ids.astype(np.int32), (1.0 / (1.0 + np.exp(-np.nan_to_num(scaled)))).astype(np.float32))
+
+    def _propose(self, requests: DraftRequests, memory: DraftMemory) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and scores [R, G] of drafts with keys of their own, whose distributions go into the memory."""
+        ids = np.empty((len(requests), len(self._temperatures)), dtype=np.int64)
         scores = np.empty(ids.shape, dtype=np.float64)
-        proposed: list[list[ProposedDraft]] = [[] for _ in owners]
-        previous = anchors
+        proposed: list[list[ProposedDraft]] = [[] for _ in requests.seq_ids]
+        previous = np.asarray(requests.anchors, dtype=np.int64)
         for k in range(ids.shape[1]):
-            adjusted, score = self._draft.adjust(block, k, previous)
-            for row, draft in enumerate(self._draw(adjusted, owners, k)):
+            logits, scores[:, k] = self._executor.adjust(k, previous)
+            indices = [index + k for index in requests.output_indices]
+            for row, draft in enumerate(self._sampler.propose(logits, requests.seq_ids, indices, k)):
                 proposed[row].append(draft)
                 ids[row, k] = draft.token_id
-            scores[:, k] = score.cpu().numpy()
-            previous = torch.from_numpy(ids[:, k].astype(np.int64)).to(device)
-        if self._memory is not None:
-            for owner, drafts in zip(owners, proposed, strict=True):
-                self._memory.put(owner.seq_id, owner.output_index, drafts)
-        scaled = np.clip(scores / np.asarray(self._temperatures), -_SCORE_LIMIT, _SCORE_LIMIT)
-        return Proposals(ids, (1.0 / (1.0 + np.exp(-np.nan_to_num(scaled)))).astype(np.float32))
-
-    def _draw(self, logits: torch.Tensor, owners: list[_Owner], place: int) -> list[ProposedDraft]:
-        """Draft number `place` of every owner, from adjusted logits float32 [R, vocab]."""
-        seq_ids = [owner.seq_id for owner in owners]
-        indices = [owner.output_index + place for owner in owners]
-        if self._memory is not None:
-            return self._sampler.propose(logits, seq_ids, indices, place)
-        return [ProposedDraft(token) for token in self._sampler.draft(logits, seq_ids, indices)]
+            previous = ids[:, k].copy()
+        for seq_id, index, drafts in zip(requests.seq_ids, requests.output_indices, proposed, strict=True):
+            memory.put(seq_id, index, drafts)
+        return ids, scores

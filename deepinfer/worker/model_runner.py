@@ -7,14 +7,12 @@ import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.engine_request import EngineRequest
-from deepinfer.core.probe import Probe
+from deepinfer.core.step_executor import StepExecutor
 from deepinfer.core.step_ms import StepMs
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import PromptLogprobs, StepResult
 from deepinfer.errors import RequestError
-from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.sampling.prompt_logprobs import join_prompt_logprobs, prompt_logprobs, rows_per_block
-from deepinfer.worker.batch_builder import build_batch
 from deepinfer.worker.cache_copies import copy_cache_units
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.step_clock import StepClock
@@ -25,37 +23,28 @@ class ModelRunner:
     """Owns the model, the caches and the sampler; keeps no scheduling state.
 
     Args:
-        model: loaded target model.
+        executor: runs the target model.
         caches: allocated cache tensors.
         chooser: turns hidden states into tokens; knows the live sequences.
         proposer: makes drafts behind a step; None with drafts off.
-        probe: research hooks, shared with the engine.
-        num_ngrams: n-gram context length of the model, 0 without Engram.
         num_valid_ids: ids the tokenizer has.
-        device: where the forward pass runs.
         clock: times the parts of every step; None: nobody wants to know.
     """
 
     def __init__(
         self,
-        model: DeepSeekV41Model,
+        executor: StepExecutor,
         caches: CacheTensors,
         chooser: TokenChooser,
         proposer: DraftProposer | None,
-        probe: Probe,
-        num_ngrams: int,
         num_valid_ids: int,
-        device: torch.device,
         clock: StepClock | None = None,
     ) -> None:
-        self._model = model
+        self._executor = executor
         self._caches = caches
         self._chooser = chooser
         self._proposer = proposer
-        self._probe = probe
-        self._num_ngrams = num_ngrams
         self._num_valid_ids = num_valid_ids
-        self._device = device
         self._clock = clock
 
     def add(self, request: EngineRequest) -> None:
@@ -70,23 +59,18 @@ class ModelRunner:
     def execute(self, plan: StepPlan) -> StepResult:
         """One forward pass over the plan, then prompt scores, new tokens of its sequences and drafts behind them."""
         scored = [self._scored_rows(plan, s) for s in range(len(plan.seq_ids))]
-        logit_rows = np.unique(np.concatenate([_sampled_rows(plan), *scored]))
+        wanted_rows = np.unique(np.concatenate([_sampled_rows(plan), *scored]))
         self._start_clock()
         copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
-        batch = build_batch(plan, logit_rows, self._num_ngrams, self._device)
-        hidden = self._model.forward(batch, self._caches, self._probe)
+        self._executor.forward(plan, wanted_rows)
         forward_ms = self._lap_ms()
-
-        def hidden_of(rows: np.ndarray) -> torch.Tensor:
-            return hidden[torch.from_numpy(np.searchsorted(logit_rows, rows)).to(self._device)]
-
         errors: dict[int, Exception] = {}
-        scores = [self._score(plan, s, rows, hidden_of(rows), errors) for s, rows in enumerate(scored)]
-        samples = self._chooser.choose(plan, hidden_of, errors)
+        scores = [self._score(plan, s, rows, errors) for s, rows in enumerate(scored)]
+        samples = self._chooser.choose(plan, errors)
         sample_ms = self._lap_ms()
         if self._proposer is None or not plan.make_drafts:
             return StepResult(plan.step_id, samples, scores, errors, ms=self._step_ms(forward_ms, sample_ms, 0.0))
-        drafts = self._proposer.propose(plan, samples, errors, self._device)
+        drafts = self._proposer.propose(plan, samples, errors)
         ms = self._step_ms(forward_ms, sample_ms, self._lap_ms())
         return StepResult(plan.step_id, samples, scores, errors, drafts.draft_ids, drafts.confidences, ms)
 
@@ -116,7 +100,6 @@ class ModelRunner:
         plan: StepPlan,
         s: int,
         rows: np.ndarray,
-        hidden: torch.Tensor,
         errors: dict[int, Exception],
     ) -> PromptLogprobs | None:
         """Scores of sequence s's wanted prompt tokens, in blocks so that logits never exist for all of them at once."""
@@ -125,17 +108,19 @@ class ModelRunner:
         request = self._chooser.request_of(int(plan.seq_ids[s]))
         start = int(plan.positions[rows[0]]) + 1
         targets = torch.from_numpy(request.prompt_token_ids[start : start + len(rows)].astype(np.int64))
-        block = rows_per_block(self._model.vocab_size)
-        parts = (
-            prompt_logprobs(
-                self._model.logits(hidden[begin : begin + block]),
-                targets[begin : begin + block].to(self._device),
+        block = rows_per_block(self._executor.vocab_size)
+
+        def score(begin: int) -> PromptLogprobs:
+            logits = torch.as_tensor(self._executor.logits(rows[begin : begin + block]))
+            return prompt_logprobs(
+                logits,
+                targets[begin : begin + block].to(logits.device),
                 start=start + begin,
                 num_top=request.score_top_k,
                 num_valid_ids=self._num_valid_ids,
             )
-            for begin in range(0, len(rows), block)
-        )
+
+        parts = (score(begin) for begin in range(0, len(rows), block))
         try:
             return join_prompt_logprobs(parts, len(rows))
         except RequestError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,13 +9,14 @@ import numpy as np
 import torch
 
 from deepinfer.core.engine_request import EngineRequest
+from deepinfer.core.logit_rows import LogitRows
 from deepinfer.core.probe import Probe
+from deepinfer.core.step_executor import StepExecutor
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import SampledToken
-from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.proposed_draft import ProposedDraft
-from deepinfer.sampling.sampler import Sampler
+from deepinfer.sampling.token_sampler import TokenSampler
 
 FAILED: Final = SampledToken(token_id=0)  # stands for the token that a failed fork did not get
 
@@ -40,16 +40,16 @@ class TokenChooser:
     under both.
 
     Args:
-        model: its output matrix.
+        executor: gives the logits of a step's rows.
         sampler: row-wise sampler.
         probe: research hooks.
         memory: distributions of the drafts to be judged; None for coupled acceptance.
     """
 
     def __init__(
-        self, model: DeepSeekV41Model, sampler: Sampler, probe: Probe, memory: DraftMemory | None = None
+        self, executor: StepExecutor, sampler: TokenSampler, probe: Probe, memory: DraftMemory | None = None
     ) -> None:
-        self._model = model
+        self._executor = executor
         self._sampler = sampler
         self._probe = probe
         self._memory = memory
@@ -71,13 +71,11 @@ class TokenChooser:
         """The request of a live sequence."""
         return self._sequences[seq_id].request
 
-    def choose(
-        self, plan: StepPlan, hidden_of: Callable[[np.ndarray], torch.Tensor], errors: dict[int, Exception]
-    ) -> list[list[SampledToken]]:
+    def choose(self, plan: StepPlan, errors: dict[int, Exception]) -> list[list[SampledToken]]:
         """New tokens per sequence of the plan; behind them the first token of each fork that begins there.
 
         Args:
-            hidden_of: rows int64 [n] of the step -> their hidden states [n, D].
+            plan: the step that the executor has just run.
             errors: by seq_id; a sequence that already has one gets no token. New ones are added, but only where a
                 sequence has got no token at all: after accepted drafts the next step meets the same error again.
         """
@@ -88,8 +86,9 @@ class TokenChooser:
         depth = 0
         while len(alive):
             rows = first_rows[alive] + depth
-            logits = self._model.logits(hidden_of(rows))
-            self._probe.record("logits", logits, torch.from_numpy(rows))
+            logits = self._executor.logits(rows)
+            if self._probe.active:
+                self._probe.record("logits", torch.as_tensor(logits), torch.from_numpy(rows))
             indices = (plan.output_indices[alive] + depth).tolist()
             found = errors if depth == 0 else {}
             judged = [drafts[s][depth] if depth < len(drafts[s]) else None for s in alive.tolist()]
@@ -125,19 +124,19 @@ class TokenChooser:
         return token.stops or is_stop_id
 
     def _fork_tokens(
-        self, plan: StepPlan, s: int, logits: torch.Tensor, errors: dict[int, Exception]
+        self, plan: StepPlan, s: int, logits: LogitRows, errors: dict[int, Exception]
     ) -> list[SampledToken]:
         """First tokens of the forks that begin on row `logits` [1, V]; a placeholder for one with an error."""
         fork_ids = plan.fork_seq_ids[plan.cu_forks[s] : plan.cu_forks[s + 1]].tolist()
         if not fork_ids:
             return []
-        rows = logits.expand(len(fork_ids), -1)
+        rows = logits[[0] * len(fork_ids)]
         tokens = self._next_tokens(rows, fork_ids, [0] * len(fork_ids), errors, None)
         return [FAILED if token is None else token for token in tokens]
 
     def _next_tokens(
         self,
-        logits: torch.Tensor,
+        logits: LogitRows,
         seq_ids: list[int],
         indices: list[int],
         errors: dict[int, Exception],

@@ -16,12 +16,14 @@ from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import StepResult
 from deepinfer.errors import EngineClosedError
 from deepinfer.logging import get_logger
+from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.device import memory_probe, resolve_device
 from deepinfer.worker.draft_proposer import DraftProposer
+from deepinfer.worker.executors import Executors
 from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
 from deepinfer.worker.memory import MemoryDemand, plan_memory
@@ -41,6 +43,10 @@ logger = get_logger(__name__)
 
 class Worker:
     """Executes step plans. Owns everything that lives on its device.
+
+    Attributes:
+        model: its weights; None once closed.
+        probe: research hooks.
 
     Args:
         config: resolved engine config (`EngineConfig.resolve`).
@@ -76,20 +82,20 @@ class Worker:
         self.memory_plan = plan = _plan_memory(config, model_config, table, device)
         logger.info("caches on %s:\n  %s", device, plan.explain().replace("\n", "\n  "))
         caches = allocate_caches(table, plan.num_blocks, plan.num_slots, device)
-        num_ngrams = model_config.engram_max_ngram_size if model_config.has_engram else 0
-        sampler = Sampler(num_valid_ids, eos_token_ids)
+        executors = Executors.build(backend, model, caches, Sampler(num_valid_ids, eos_token_ids), self.probe)
         memory = DraftMemory(config.scheduler.max_num_seqs) if config.speculative.acceptance == "rejection" else None
         proposer = None
         self.profiler: StepProfiler | None = None
-        if model.draft is not None:
+        if executors.draft is not None:
             temperatures = config.speculative.confidence_temperatures(num_drafts)
-            proposer = DraftProposer(model.draft, caches, sampler, temperatures, max_len, memory)
-            space = ScratchSpace(plan.num_blocks, plan.num_slots, max_len, model_config.sliding_window, num_ngrams)
-            self.profiler = StepProfiler(model, model.draft, caches, space, num_drafts, device)
-        chooser = TokenChooser(model, sampler, self.probe, memory)
+            proposer = DraftProposer(executors.draft, executors.sampler, temperatures, max_len, memory)
+            space = _scratch_space(plan, max_len, model_config)
+            self.profiler = StepProfiler(executors.target, executors.draft, space, num_drafts, device)
+        chooser = TokenChooser(executors.target, executors.sampler, self.probe, memory)
         clock = StepClock(device) if config.speculative.curve_source == "measure" else None
+        self.model: DeepSeekV41Model | None = model
         self._runner: ModelRunner | None = ModelRunner(
-            model, caches, chooser, proposer, self.probe, num_ngrams, num_valid_ids, device, clock
+            executors.target, caches, chooser, proposer, num_valid_ids, clock
         )
 
     def add_request(self, request: EngineRequest) -> None:
@@ -114,7 +120,7 @@ class Worker:
 
     def close(self) -> None:
         """Give model and caches back; idempotent."""
-        self._runner = self.profiler = None
+        self._runner = self.profiler = self.model = None
 
     def _live(self) -> ModelRunner:
         if self._runner is None:
@@ -136,3 +142,14 @@ def _plan_memory(
         resident, scratch = resident_bytes(), StepScratch(model_config, *sizes).num_bytes
     demand = MemoryDemand(table, options.max_num_seqs, options.max_model_len, is_cpu, resident, scratch)
     return plan_memory(demand, config.cache, memory_probe(device))
+
+
+def _scratch_space(plan: MemoryPlan, max_len: int, config: DeepSeekV41Config) -> ScratchSpace:
+    return ScratchSpace(
+        num_blocks=plan.num_blocks,
+        num_slots=plan.num_slots,
+        block_size=plan.block_size,
+        max_model_len=max_len,
+        context_len=config.sliding_window,
+        num_lookback=config.engram_max_ngram_size - 1 if config.has_engram else 0,
+    )

@@ -49,7 +49,7 @@ def test_case_29_nothing_survives_close_or_a_forgotten_engine(table_models, run)
     for turn in range(8):
         llm = LLM(path, **options)
         run(llm, [[10]], max_tokens=2)
-        model = weakref.ref(llm._runtime.worker._runner._model)
+        model = weakref.ref(llm._runtime.worker.model)
         stream = llm.stream([[10]], SamplingParams(max_tokens=50)) if turn % 3 == 1 else None
         if stream is not None:
             next(stream)

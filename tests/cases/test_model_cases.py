@@ -74,9 +74,9 @@ def test_case_35_the_mode_in_force_is_stated(random_llm, run):
 
 def test_case_37_positions_turn_by_layer_kind(random_llm):
     """Window layers: base theta without YaRN; compressed layers: their own theta with YaRN. Plain formulas."""
-    model = random_llm()._runtime.worker._runner._model
-    config = model._runtime.config
-    tables = RopeTables.build(model._runtime, torch.device("cpu"))
+    model = random_llm()._runtime.worker.model
+    config = model.runtime.config
+    tables = RopeTables.build(model.runtime, torch.device("cpu"))
     half = config.qk_rope_head_dim // 2
     positions = torch.arange(tables.window.cos.shape[0], dtype=torch.float64)[:, None]
     powers = torch.arange(half, dtype=torch.float64) / half

@@ -61,7 +61,7 @@ def test_env_tells_backend_and_variables(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("DEEPINFER_ENFORCE_EAGER", "enabled")
     monkeypatch.setenv("DEEPINFER_GC_INTERVALL_STEP", "5")
     report = json.loads(invoke("env", "--json"))
-    assert report["backend"] == "reference" and set(report["rejected"]) == {"cpu", "cuda"}
+    assert report["backend"] == "cpu" and set(report["rejected"]) == {"reference", "cuda"}
     uses = {row["name"]: row["use"] for row in report["environment"]}
     assert uses["DEEPINFER_BATCH_INVARIANT"] == "field" and uses["DEEPINFER_GC_INTERVALL_STEP"] == "unknown"
     text = invoke("env")

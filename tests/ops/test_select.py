@@ -4,28 +4,51 @@ from __future__ import annotations
 
 import pytest
 
+from deepinfer._C import cpu
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
 from deepinfer.ops import reference, select_backend
+from deepinfer.ops.cpu import CpuOps
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1"])
-def test_auto_is_reference_and_says_why(device: str):
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_auto_on_a_cpu_is_cpu_and_says_why(device: str):
+    chosen = select_backend("auto", device, num_threads=2)
+    assert chosen.name == "cpu" and isinstance(chosen.ops, CpuOps)
+    assert chosen.context is not None and chosen.context.num_threads == 2
+    assert "fastest" in chosen.reason and chosen.context.isa in chosen.reason
+    assert set(chosen.rejected) == {"reference", "cuda"} and all(chosen.rejected.values())
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_auto_on_a_gpu_is_reference_and_says_why(device: str):
     chosen = select_backend("auto", device)
-    assert chosen.name == "reference" and chosen.ops is reference
+    assert chosen.name == "reference" and chosen.ops is reference and chosen.context is None
     assert device in chosen.reason
     assert set(chosen.rejected) == {"cpu", "cuda"} and all(chosen.rejected.values())
 
 
-def test_reference_can_be_named():
-    assert select_backend("reference", "cpu").reason == "named explicitly"
+@pytest.mark.parametrize("name", ["reference", "cpu"])
+def test_backends_can_be_named(name: str):
+    chosen = select_backend(name, "cpu")
+    assert chosen.name == name and chosen.reason == "named explicitly" and name not in chosen.rejected
 
 
-@pytest.mark.parametrize(("name", "missing"), [("cpu", "C\\+\\+ kernels"), ("cuda", "TileLang kernels")])
-def test_missing_backends_say_what_is_missing(name: str, missing: str):
+@pytest.mark.parametrize(
+    ("name", "device", "missing"), [("cpu", "cuda", "not a CPU"), ("cuda", "cpu", "TileLang kernels")]
+)
+def test_missing_backends_say_what_is_missing(name: str, device: str, missing: str):
     with pytest.raises(UnsupportedFeatureError, match=missing):
-        select_backend(name, "cpu")
+        select_backend(name, device)
 
 
-def test_unknown_name():
+def test_unknown_names():
     with pytest.raises(ConfigError, match="'tpu'"):
         select_backend("tpu", "cpu")
+    with pytest.raises(ConfigError, match="cpu_isa = 'neon'.*expected auto, scalar"):
+        select_backend("auto", "cpu", cpu_isa="neon")
+
+
+def test_an_instruction_set_can_be_named():
+    chosen = select_backend("cpu", "cpu", cpu_isa="scalar")
+    assert chosen.context is not None and chosen.context.isa == "scalar"
+    assert cpu.Context(1).isa in ("scalar", "avx2", "avx512")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import torch
 
 from deepinfer import LLM
 from deepinfer.core.step_plan import StepPlan
@@ -48,9 +47,7 @@ class ScriptedProposer:
         self._prompts = lambda seq_id: chooser.request_of(seq_id).prompt_token_ids
         worker._runner._proposer = self  # type: ignore[assignment]
 
-    def propose(
-        self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception], device: torch.device
-    ) -> Proposals:
+    def propose(self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception]) -> Proposals:
         """Drafts for every sequence of the plan that samples."""
         rows = []
         for s in np.flatnonzero(plan.samples).tolist():

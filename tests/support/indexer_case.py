@@ -81,6 +81,7 @@ class IndexerCase:
         """(picks, candidates) of inputs x and q_lora, both [T, 32]."""
         config = SimpleNamespace(
             index_head_dim=DIM,
+            index_scale=DIM**-0.5 * HEADS**-0.5,
             index_n_heads=HEADS,
             index_topk=self.topk,
             candidate_block_size=2,

@@ -54,9 +54,9 @@ def test_prompt_scores_are_made_in_bounded_blocks(llm: LLM, monkeypatch: pytest.
     params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=2)
     (whole,) = llm.generate([list(range(5, 25))], params, use_tqdm=False)
     sizes: list[int] = []
-    model = llm._runtime.worker._runner._model
-    plain = model.logits
-    monkeypatch.setattr(model, "logits", lambda hidden: sizes.append(len(hidden)) or plain(hidden))
+    executor = llm._runtime.worker._runner._executor
+    plain = executor.logits
+    monkeypatch.setattr(executor, "logits", lambda rows: sizes.append(len(rows)) or plain(rows))
     monkeypatch.setattr(model_runner, "rows_per_block", lambda vocab_size: 6)
     (blocked,) = llm.generate([list(range(5, 25))], params, use_tqdm=False)
     assert sizes == [6, 6, 6, 1, 1] and blocked.prompt_logprobs == whole.prompt_logprobs

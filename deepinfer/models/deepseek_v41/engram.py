@@ -25,7 +25,7 @@ class Engram:
         self._name = f"layers.{layer_id}.engram"
         self._compressed_vocab = compressed_vocab
         self._pad = compressed_vocab[config.engram_pad_token_id]
-        self._hash = ngram_hash(
+        self.hash = ngram_hash(
             layer_id,
             layer_ids=config.engram_layer_ids,
             vocab_size=config.engram_vocab_size,
@@ -43,7 +43,7 @@ class Engram:
         config, ops, act = self._runtime.config, self._runtime.ops, self._runtime.act_dtype
         ids = ctx.batch.ngram_ids
         ngram = torch.where(ids >= 0, self._compressed_vocab[ids.clamp(min=0)], self._pad)
-        rows = ops.ngram_rows(ngram, self._hash)
+        rows = ops.ngram_rows(ngram, self.hash)
         ctx.probe.record(f"{self._name}.rows", rows)
         memory = ops.engram_lookup(rows.to(self.table.device), self.table, self.table_scales).to(streams.device)
         projected = ops.quantized_linear(memory.to(act), self.wkv, quantize=self._runtime.quantize, out_dtype=act)

@@ -29,12 +29,11 @@ class Indexer:
     """
 
     def __init__(self, runtime: ModelRuntime, weights: WeightReader, plan: LayerPlan, rope: RopeTable) -> None:
-        config = runtime.config
         self._runtime = runtime
         self._plan = plan
         self._rope = rope
         self._name = f"layers.{plan.layer_id}.index"
-        self._scale = config.index_head_dim**-0.5 * config.index_n_heads**-0.5
+        self._scale = runtime.config.index_scale
         self.wq_b = weights.fp8("indexer.wq_b")
         self.weights_proj = weights.plain("indexer.weights_proj.weight")
 

@@ -37,29 +37,30 @@ class DeepSeekV41Model:
         with_drafts: bool = False,
     ) -> None:
         weights = WeightReader(source, device)
-        ropes = RopeTables.build(runtime, device)
         vocab = None if compressed_vocab is None else compressed_vocab.to(device)
-        self._runtime = runtime
+        self.runtime = runtime
+        self.ropes = RopeTables.build(runtime, device)
+        self.compressed_vocab = vocab
         self.embedding = weights.plain("embed.weight")
         self.layers = [
-            Layer(runtime, weights.under(f"layers.{plan.layer_id}"), plan, ropes, vocab)
+            Layer(runtime, weights.under(f"layers.{plan.layer_id}"), plan, self.ropes, vocab)
             for plan in runtime.config.layer_plans
         ]
         self.head = Head(runtime, weights, self.embedding)
         self.draft: DraftModel | None = None
         if with_drafts:
-            self.draft = DraftModel(runtime, weights, ropes.window, self.embedding, self.head)
+            self.draft = DraftModel(runtime, weights, self.ropes.window, self.embedding, self.head)
 
     @property
     def vocab_size(self) -> int:
         """Rows of the output matrix."""
-        return self._runtime.config.vocab_size
+        return self.runtime.config.vocab_size
 
     @torch.inference_mode()
     def forward(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> torch.Tensor:
         """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`."""
-        whole = ctx = StepContext.build(self._runtime, batch, caches, probe)
-        streams, pre = self._runtime.initial_streams(self.embedding[batch.token_ids])
+        whole = ctx = StepContext.build(self.runtime, batch, caches, probe)
+        streams, pre = self.runtime.initial_streams(self.embedding[batch.token_ids])
         for layer in self.layers:
             streams, pre, ctx = layer(streams, pre, ctx)
         featured = ctx if ctx.features else whole

@@ -1,0 +1,62 @@
+"""Who runs the parts of a step: made once per worker, from what its backend offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.draft_executor import DraftExecutor
+from deepinfer.core.probe import Probe
+from deepinfer.core.step_executor import StepExecutor
+from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.models.deepseek_v41.native_model import NativeModel
+from deepinfer.ops.select import SelectedBackend
+from deepinfer.sampling.native_sampler import NativeSampler
+from deepinfer.sampling.sampler import Sampler
+from deepinfer.sampling.token_sampler import TokenSampler
+from deepinfer.worker.native_draft_executor import NativeDraftExecutor
+from deepinfer.worker.native_executor import NativeExecutor
+from deepinfer.worker.torch_draft_executor import TorchDraftExecutor
+from deepinfer.worker.torch_executor import TorchExecutor
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """Model, sampler and draft model of one worker; the three understand each other's arrays.
+
+    Attributes:
+        target: runs the target model.
+        sampler: samples its logits.
+        draft: runs the draft model; None with drafts off.
+    """
+
+    target: StepExecutor
+    sampler: TokenSampler
+    draft: DraftExecutor | None
+
+    @classmethod
+    def build(
+        cls,
+        backend: SelectedBackend,
+        model: DeepSeekV41Model,
+        caches: CacheTensors,
+        sampler: Sampler,
+        probe: Probe,
+    ) -> Executors:
+        """Native ones where the backend has the whole model as native calls, else component by component."""
+        device = model.embedding.device
+        target = TorchExecutor(model, caches, probe, device)
+        if backend.context is None:
+            return cls(target, sampler, _torch_drafts(model, caches, sampler, device))
+        native = NativeModel(model, caches, backend.context)
+        native_sampler = NativeSampler(sampler, backend.context)
+        draft = None if model.draft is None else NativeDraftExecutor(native, native_sampler)
+        return cls(NativeExecutor(native, target, probe), native_sampler, draft)
+
+
+def _torch_drafts(
+    model: DeepSeekV41Model, caches: CacheTensors, sampler: Sampler, device: torch.device
+) -> DraftExecutor | None:
+    return None if model.draft is None else TorchDraftExecutor(model.draft, caches, sampler, device)
