@@ -52,6 +52,7 @@ def test_case_22_scripted_drafts(random_model, oracle, num_drafts, pattern):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("num_drafts", "pattern"), [*itertools.product(range(1, 9), PATTERNS)])
 def test_case_22_every_width_and_pattern(random_model, oracle, num_drafts, pattern):
     check_case_22(random_model, oracle, num_drafts, pattern)
@@ -94,6 +95,7 @@ def test_case_23_a_bad_drafter(table_models, options):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("options", RULES, ids=["coupled", "rejection"])
 def test_case_23_a_bad_drafter_20_000_times(table_models, options):
     assert not chi_square_fails(soft_draws(table_models, 20_000, **options), SOFT)

@@ -77,7 +77,7 @@ def mixed_requests(model: Model) -> tuple[list[Any], list[SamplingParams]]:
     """64 prompts of 1 to 60 tokens (texts for the bundled model) and parameters of every kind."""
     rng = np.random.default_rng(23)
     texts = json.loads((files("deepinfer") / "data/mini/prompts.json").read_text("utf-8"))
-    prompts: list[Any] = [rng.integers(3, 270, length).tolist() for length in rng.integers(1, 60, NUM_REQUESTS)]
+    prompts: list[Any] = [rng.integers(20, 270, length).tolist() for length in rng.integers(1, 60, NUM_REQUESTS)]
     if model.path is None:
         prompts[::2] = [(texts["chat"] + texts["text"])[place % 12] for place in range(NUM_REQUESTS // 2)]
     limits = rng.integers(4, 28, NUM_REQUESTS)

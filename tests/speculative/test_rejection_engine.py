@@ -51,14 +51,14 @@ def test_the_next_three_tokens(budget, request):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("budget", ["llm", "scheduled"])
-@pytest.mark.parametrize("fields", [{}, {"temperature": 0.0}])
-def test_the_next_three_tokens_5000_times(budget, fields, request):
-    counts, expected = triples(request.getfixturevalue(budget), 500, 10, **fields)
-    assert fails(counts, expected) == bool(fields)
+def test_the_next_three_tokens_5000_times(budget, request):
+    assert not fails(*triples(request.getfixturevalue(budget), 500, 10))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("wrong", ["always", "draft", "coin"])
 def test_a_wrong_sampler_is_caught(wrong, llm, monkeypatch):
     honest = sampler_module.judge_drafts
@@ -71,7 +71,7 @@ def test_a_wrong_sampler_is_caught(wrong, llm, monkeypatch):
         return ids if wrong == "always" else torch.where(judged == ids, ids, from_draft)
 
     monkeypatch.setattr(sampler_module, "judge_drafts", judge)
-    assert fails(*triples(llm, 500, 10))
+    assert fails(*triples(llm, 500 if wrong == "coin" else 120, 10))  # a shared word bends the residual only
 
 
 def test_values_and_rules_are_the_target_s(llm):
