@@ -136,8 +136,9 @@ class LLM:
 
         Args:
             prompts: a prompt or a list of prompts; a prompt is a text, a list of ids, {"prompt": text} or
-                {"prompt_token_ids": ids}. Texts get BOS unless they have it; ids are taken as they are. A flat integer
-                array of numpy or torch is a list of ids, one with two dimensions a list of prompts.
+                {"prompt_token_ids": ids}, also with a "prefix" from `save_prefix`. Texts get BOS unless they have it;
+                ids are taken as they are. A flat integer array of numpy or torch is a list of ids, one with two
+                dimensions a list of prompts.
             sampling_params: one for all, or one per prompt; None: the checkpoint's defaults. A wrong entry of a list
                 is its own request's error.
             prompt_token_ids: ids per prompt, as older scripts pass them.
@@ -263,10 +264,13 @@ class LLM:
             allow_replay: has to be True: there is no exact way yet.
 
         Returns:
-            A handle; close it to give the blocks back. Raises RequestError when the text is not in the caches, or when
-            too little would be left for the requests that are unfinished.
+            A handle; close it to give the blocks back. Raises RequestError (codes prefix_not_found, prefix_not_saved)
+            when the text is not in the caches, which that of an aborted or failed request never is, or when too little
+            would be left for the requests that are unfinished.
         """
         self._require_open()
+        if not isinstance(request_id, str):
+            raise TypeError(f"save_prefix() takes the id of a request, a text, not a {type(request_id).__name__}")
         if allow_replay is not True:
             raise UnsupportedFeatureError(
                 "save_prefix: windows are rebuilt from a few tokens, which changes results a little; pass "

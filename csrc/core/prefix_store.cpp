@@ -1,10 +1,12 @@
 #include "core/prefix_store.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace deepinfer {
+
+PrefixStore::PrefixStore(KVManager& kv)
+    : kv_(kv), num_holds_(static_cast<size_t>(kv.capacity_tokens() / kv.block_size()), 0) {}
 
 PrefixStore::Prefix PrefixStore::prefix_of(const Sequence& seq, int64_t num_tokens) const {
     const auto tokens = seq.token_ids().first(static_cast<size_t>(num_tokens));
@@ -17,24 +19,26 @@ void PrefixStore::remember(const Sequence& seq, int64_t num_tokens) {
     if (!seq.cache().is_open() || num_tokens <= 0) return;
     Ended ended{seq.id(), prefix_of(seq, num_tokens), {}};
     for (const int32_t id : ended.prefix.block_ids) ended.generations.push_back(kv_.generation(id));
+    const auto old = ended_numbers_.find(seq.id());
+    if (old != ended_numbers_.end()) forget_ended(old->second);
     num_ended_blocks_ += static_cast<int64_t>(ended.prefix.block_ids.size());
-    std::erase_if(ended_, [&](const Ended& other) {
-        if (other.seq_id != seq.id()) return false;
-        num_ended_blocks_ -= static_cast<int64_t>(other.prefix.block_ids.size());
-        return true;
-    });
-    ended_.push_back(std::move(ended));
-    const int64_t num_blocks = kv_.capacity_tokens() / kv_.block_size();
-    while (num_ended_blocks_ > num_blocks && ended_.size() > 1) {
-        num_ended_blocks_ -= static_cast<int64_t>(ended_.front().prefix.block_ids.size());
-        ended_.pop_front();
+    ended_numbers_.emplace(seq.id(), next_number_);
+    ended_.emplace(next_number_++, std::move(ended));
+    while (num_ended_blocks_ > static_cast<int64_t>(num_holds_.size()) && ended_.size() > 1) {
+        forget_ended(ended_.begin()->first);
     }
 }
 
+void PrefixStore::forget_ended(int64_t number) {
+    const auto ended = ended_.find(number);
+    num_ended_blocks_ -= static_cast<int64_t>(ended->second.prefix.block_ids.size());
+    ended_numbers_.erase(ended->second.seq_id);
+    ended_.erase(ended);
+}
+
 const PrefixStore::Ended* PrefixStore::find_ended(int64_t seq_id) const {
-    const auto found =
-        std::find_if(ended_.begin(), ended_.end(), [=](const Ended& ended) { return ended.seq_id == seq_id; });
-    return found == ended_.end() ? nullptr : &*found;
+    const auto found = ended_numbers_.find(seq_id);
+    return found == ended_numbers_.end() ? nullptr : &ended_.at(found->second);
 }
 
 bool PrefixStore::is_whole(int64_t seq_id) const {
@@ -45,19 +49,24 @@ bool PrefixStore::is_whole(int64_t seq_id) const {
                       [this](int32_t id, int64_t generation) { return kv_.generation(id) == generation; });
 }
 
-int64_t PrefixStore::num_new_blocks(int64_t seq_id) const {
-    const Ended* ended = find_ended(seq_id);
-    if (ended == nullptr) return 0;
-    const std::vector<int32_t> held = held_blocks();
-    const std::set<int32_t> old(held.begin(), held.end());
-    const auto& ids = ended->prefix.block_ids;
-    return std::count_if(ids.begin(), ids.end(), [&](int32_t id) { return !old.contains(id); });
+int64_t PrefixStore::num_not_held(std::span<const int32_t> block_ids) const {
+    return std::count_if(block_ids.begin(), block_ids.end(),
+                         [this](int32_t id) { return num_holds_.at(static_cast<size_t>(id)) == 0; });
+}
+
+int64_t PrefixStore::num_new_blocks(const Sequence& seq) const {
+    const auto num_blocks = static_cast<size_t>(kv_.blocks_for(seq.num_computed()));
+    return num_not_held(std::span(seq.cache().block_ids).first(num_blocks));
+}
+
+int64_t PrefixStore::num_new_blocks_of_remembered(int64_t seq_id) const {
+    return num_not_held(find_ended(seq_id)->prefix.block_ids);
 }
 
 int64_t PrefixStore::hold(Prefix prefix) {
     kv_.hold_blocks(prefix.block_ids);
+    for (const int32_t id : prefix.block_ids) num_held_ += num_holds_.at(static_cast<size_t>(id))++ == 0;
     prefixes_.emplace(next_id_, std::move(prefix));
-    count_held();
     return next_id_++;
 }
 
@@ -94,9 +103,9 @@ void PrefixStore::drop_user(int64_t prefix_id) {
 void PrefixStore::drop_if_unused(int64_t prefix_id) {
     const auto found = prefixes_.find(prefix_id);
     if (!found->second.is_closed || found->second.num_users > 0) return;
+    for (const int32_t id : found->second.block_ids) num_held_ -= --num_holds_.at(static_cast<size_t>(id)) == 0;
     kv_.drop_blocks(found->second.block_ids);
     prefixes_.erase(found);
-    count_held();
 }
 
 std::vector<int32_t> PrefixStore::held_blocks() const {
@@ -104,11 +113,6 @@ std::vector<int32_t> PrefixStore::held_blocks() const {
     for (const auto& [id, prefix] : prefixes_)
         held.insert(held.end(), prefix.block_ids.begin(), prefix.block_ids.end());
     return held;
-}
-
-void PrefixStore::count_held() {
-    const std::vector<int32_t> held = held_blocks();
-    num_held_ = static_cast<int64_t>(std::set<int32_t>(held.begin(), held.end()).size());
 }
 
 int64_t PrefixStore::num_users() const {

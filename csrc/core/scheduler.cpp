@@ -100,7 +100,9 @@ bool Scheduler::finish(int64_t seq_id, int64_t keep_tokens) {
         drop_fork(seq_id);
     } else {
         cut_counts(num_generated - keep_tokens, seq->drafts().outcome());
-        prefixes_.remember(*seq, std::min(seq->num_computed(), seq->prompt_len() + keep_tokens));
+        if (!has_pending_copy(seq_id)) {
+            prefixes_.remember(*seq, std::min(seq->num_computed(), seq->prompt_len() + keep_tokens));
+        }
         remove(*seq);
     }
     return true;
@@ -181,7 +183,7 @@ void Scheduler::require_valid(const SequenceSpec& spec, const Replay& replay) co
     const int64_t num_needed = kv_.blocks_for(prompt_len - num_shared_tokens(replay));
     if (num_needed > num_usable_blocks()) {
         const int64_t num_held = prefixes_.num_held_blocks();
-        const std::string held = num_held > 0 ? message("; saved prefixes hold ", num_held, " blocks") : "";
+        const std::string held = num_held > 0 ? message("; saved prefixes hold ", num_held, " blocks: close some") : "";
         refuse(message("the prompt has ", prompt_len, " tokens and needs ", num_needed,
                        " cache blocks; the whole cache has ", config_.num_blocks, " blocks of ", config_.block_size,
                        " tokens, a capacity of ", config_.capacity_tokens(), " tokens", held));

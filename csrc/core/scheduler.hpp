@@ -90,6 +90,10 @@ class Scheduler {
     // Gives a prefix up; sequences that begin on it keep it as long as they live. False: it is not known.
     bool close_prefix(int64_t prefix_id);
     std::vector<int32_t> prefix_token_ids(int64_t prefix_id) const;
+    // Whether a sequence is unfinished, or has ended and its text is still there to be saved.
+    bool is_in_caches(int64_t seq_id) const;
+    // Different blocks that saved prefixes hold: so many fewer are there for sequences.
+    int64_t num_saved_blocks() const;
 
     bool has_unfinished() const;
     int64_t num_waiting() const;
@@ -152,6 +156,8 @@ class Scheduler {
     int64_t num_usable_blocks() const { return config_.num_blocks - prefixes_.num_held_blocks(); }
     Replay replay_of(const SequenceSpec& spec) const;
     int64_t num_shared_tokens(const Replay& replay) const;
+    bool has_pending_copy(int64_t seq_id) const;
+    int64_t most_own_blocks(const Sequence& seq) const;
     void open_cache(Sequence& seq);
     int64_t num_own_tokens(const Sequence& seq) const { return seq.len() - num_shared_tokens(seq.replay()); }
     void forget(Sequence& seq);

@@ -1,6 +1,5 @@
 // The parts of Scheduler that deal in saved prefixes.
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 
 #include "core/message.hpp"
@@ -8,37 +7,49 @@
 
 namespace deepinfer {
 
-namespace {
-
-// How many of the first num_blocks blocks of a sequence no prefix holds yet.
-int64_t num_unsaved_blocks(const PrefixStore& prefixes, const Sequence& seq, int64_t num_blocks) {
-    const std::vector<int32_t> held = prefixes.held_blocks();
-    const std::set<int32_t> saved(held.begin(), held.end());
-    const auto& ids = seq.cache().block_ids;
-    return std::count_if(ids.begin(), ids.begin() + num_blocks, [&](int32_t id) { return !saved.contains(id); });
-}
-
-}  // namespace
-
 int64_t Scheduler::save_prefix(int64_t seq_id) {
     const std::lock_guard lock(mutex_);
     const Sequence* seq = find(seq_id);
-    if (seq != nullptr ? seq->num_computed() == 0 : !prefixes_.is_whole(seq_id)) {
-        throw std::invalid_argument(
-            message("nothing of sequence ", seq_id, " is in the caches: ",
-                    seq != nullptr ? "it has not begun" : "it ended too long ago, and its blocks were used again"));
+    if (seq == nullptr ? !prefixes_.is_whole(seq_id) : seq->num_computed() == 0 || has_pending_copy(seq_id)) {
+        throw std::invalid_argument(message("nothing of sequence ", seq_id, " is in the caches: it ",
+                                            seq != nullptr
+                                                ? "waits (to begin, or because it was preempted); save it "
+                                                  "while it runs, or when it has ended"
+                                                : "never began, was aborted or failed, or ended too long "
+                                                  "ago, so that its blocks were used again; save it sooner"));
     }
-    int64_t longest = 0;
-    for (const auto& [id, other] : sequences_) {
-        longest = std::max(longest, kv_.blocks_for(other->max_len() - 1 - num_shared_tokens(other->replay())));
-    }
-    const int64_t num_new = seq != nullptr ? num_unsaved_blocks(prefixes_, *seq, kv_.blocks_for(seq->num_computed()))
-                                           : prefixes_.num_new_blocks(seq_id);
-    if (num_new + longest > num_usable_blocks()) {
+    int64_t most = 0;
+    for (const auto& [id, other] : sequences_) most = std::max(most, most_own_blocks(*other));
+    const int64_t num_new =
+        seq != nullptr ? prefixes_.num_new_blocks(*seq) : prefixes_.num_new_blocks_of_remembered(seq_id);
+    if (num_new + most > num_usable_blocks()) {
         throw std::invalid_argument(message("the prefix would take ", num_new, " of ", num_usable_blocks(),
-                                            " cache blocks, but the longest unfinished sequence may need ", longest));
+                                            " cache blocks, but the longest unfinished sequence may need ", most,
+                                            "; close other prefixes, or let it end first"));
     }
     return seq != nullptr ? prefixes_.save(*seq) : prefixes_.save_remembered(seq_id);
+}
+
+bool Scheduler::is_in_caches(int64_t seq_id) const {
+    const std::lock_guard lock(mutex_);
+    return is_known(seq_id) || prefixes_.is_whole(seq_id);
+}
+
+int64_t Scheduler::num_saved_blocks() const {
+    const std::lock_guard lock(mutex_);
+    return prefixes_.num_held_blocks();
+}
+
+// The block to be filled by the copy does not hold the text yet.
+bool Scheduler::has_pending_copy(int64_t seq_id) const {
+    return std::any_of(pending_copies_.begin(), pending_copies_.end(),
+                       [=](const PendingCopy& pending) { return pending.seq_id == seq_id; });
+}
+
+// Blocks of its own that a sequence needs to reach its end alone: all of a prompt, all but the last token of a text.
+int64_t Scheduler::most_own_blocks(const Sequence& seq) const {
+    const int64_t num_tokens = std::max(seq.prompt_len(), seq.max_len() - 1);
+    return kv_.blocks_for(num_tokens - num_shared_tokens(seq.replay()));
 }
 
 bool Scheduler::close_prefix(int64_t prefix_id) {

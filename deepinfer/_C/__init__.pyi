@@ -531,6 +531,11 @@ class Scheduler:
         """Give a prefix up; sequences that begin on it keep it while they live. False: it is not known."""
     def prefix_token_ids(self, prefix_id: int) -> NDArray[np.int32]:
         """Tokens of an open prefix."""
+    def is_in_caches(self, seq_id: int) -> bool:
+        """Whether a sequence is unfinished, or has ended and its text is still there to be saved."""
+    @property
+    def num_saved_blocks(self) -> int:
+        """Different blocks that saved prefixes hold: so many fewer are there for sequences."""
     def has_unfinished(self) -> bool: ...
     @property
     def num_waiting(self) -> int: ...

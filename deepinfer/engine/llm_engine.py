@@ -49,7 +49,7 @@ class LLMEngine:
         self._outputs = outputs
         self._log_interval = log_interval
         self._grammars = grammars or GrammarQueue()
-        self.prefixes = SavedPrefixes(scheduler)
+        self.prefixes = SavedPrefixes(scheduler, lambda request_id: outputs.request_of(request_id) is not None)
         self._aborts: deque[EngineRequest] = deque()
         self._ready = StepOutputs()
         self._counts: Counter[str] = Counter()
@@ -186,11 +186,13 @@ class LLMEngine:
         try:
             for choice in request.choices:
                 self._worker.add_request(choice)
+            self.prefixes.require_open(request.prefix_id)
             self._scheduler.add(_sequence_spec(request))
         except BaseException as error:
             self._worker.release([choice.seq_id for choice in request.choices])
             if isinstance(error, ValueError) and not isinstance(error, RequestError):
-                is_too_long = len(request.prompt_token_ids) > self._scheduler.capacity_tokens
+                num_blocks = self._scheduler.config.num_blocks - self._scheduler.num_saved_blocks
+                is_too_long = len(request.prompt_token_ids) > num_blocks * self._scheduler.config.block_size
                 code = "capacity_exceeded" if is_too_long else "invalid_request"
                 raise RequestError(str(error), code=code) from error
             raise
@@ -281,7 +283,8 @@ class LLMEngine:
             self._scheduler.discard(plan.step_id)
         except ValueError:  # it was booked
             return members, "the step that made this output was interrupted"
-        chunks = set(plan.seq_ids[plan.context_lens > 0].tolist()) if plan.kind == "prefill" else set()
+        is_later = plan.context_lens > plan.window_starts
+        chunks = set(plan.seq_ids[is_later].tolist()) if plan.kind == "prefill" else set()
         gone = {seq_id for seq_id in members if not self._is_scheduled(seq_id)}
         return chunks | gone, "the step that computed this prompt was interrupted"
 

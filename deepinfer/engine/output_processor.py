@@ -260,8 +260,8 @@ class OutputProcessor:
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "request %r was cut at %d new tokens: the whole cache is too small for it; raise kv_cache_bytes "
-                "(further cuts show as stop_reason %r only)",
+                "request %r was cut at %d new tokens: the cache without saved prefixes is too small for it; raise "
+                "kv_cache_bytes (further cuts show as stop_reason %r only)",
                 choice.request.request_id,
                 len(choice.token_ids),
                 CACHE_CAPACITY,

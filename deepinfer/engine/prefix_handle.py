@@ -38,8 +38,8 @@ class PrefixHandle:
     def close(self) -> None:
         """Give the blocks back; idempotent, from any thread."""
         if not self._closed:
+            self._close(self.prefix_id)  # idempotent too; first, so that nothing is lost when it is interrupted
             self._closed = True
-            self._close(self.prefix_id)
 
     def __enter__(self) -> PrefixHandle:
         return self

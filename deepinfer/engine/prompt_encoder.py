@@ -18,7 +18,7 @@ from deepinfer.text.tokenizer import Tokenizer
 
 _TEXT, _IDS, _PREFIX = "prompt", "prompt_token_ids", "prefix"
 _IMAGE_KEYS = frozenset({"multi_modal_data", "images", "image", "image_bytes"})
-_FORMS = 'a text, a list of ids, {"prompt": text} or {"prompt_token_ids": ids}'
+_FORMS = 'a text, a list of ids, {"prompt": text} or {"prompt_token_ids": ids}, also with a "prefix"'
 _BYTES = (bytes, bytearray, memoryview)  # neither a text (which encoding?) nor ids
 
 
@@ -58,8 +58,8 @@ class PromptEncoder:
         Two texts are split as lm-evaluation-harness does; ids are joined as they are. Raises as `encode` does, and
         code empty_context when nothing stands before the continuation's first token.
         """
-        text, ids = _read(context)
-        more_text, more_ids = _read(continuation)
+        text, ids = _read(_no_prefix(context))
+        more_text, more_ids = _read(_no_prefix(continuation))
         if ids is None and more_ids is None:
             assert text is not None and more_text is not None
             head, tail = self._tokenizer.encode_pair(text, more_text)
@@ -161,14 +161,27 @@ def _read(prompt: Any) -> tuple[str | None, np.ndarray | None]:
 
 
 def _without_prefix(prompt: Any) -> tuple[PrefixHandle | None, Any]:
-    """The saved prefix of a prompt that names one, and the prompt without it."""
-    if not isinstance(prompt, dict) or _PREFIX not in dict.keys(prompt):
+    """The saved prefix of a prompt that names one, and the prompt without it. Raises RequestError."""
+    if not isinstance(prompt, Mapping):
         return None, prompt
-    prefix = dict.get(prompt, _PREFIX)
+    try:
+        rest = dict(prompt.items())
+    except Exception as error:
+        raise own_error(error, "the prompt cannot be read", "invalid_prompt") from error
+    prefix = rest.pop(_PREFIX, None)
     if prefix is not None and not isinstance(prefix, PrefixHandle):
         message = f'"prefix" must come from LLM.save_prefix, not be a {type(prefix).__name__}'
         raise RequestError(message, code="invalid_prompt")
-    return prefix, {key: value for key, value in dict.items(prompt) if key != _PREFIX}
+    return prefix, rest
+
+
+def _no_prefix(prompt: Any) -> Any:
+    """A prompt to be scored. Raises RequestError when it names a saved prefix."""
+    prefix, rest = _without_prefix(prompt)
+    if prefix is not None:
+        message = "score: the tokens of a saved prefix are not computed again, so they cannot be judged; leave it out"
+        raise RequestError(message, code="prefix_without_scores")
+    return rest
 
 
 def _split(prompt: Any) -> tuple[str | None, Any]:

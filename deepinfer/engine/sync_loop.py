@@ -52,7 +52,7 @@ class SyncLoop:
 
     def save_prefix(self, request_id: str) -> PrefixHandle:
         """Keep a request's cache blocks; waits for the step that may be running."""
-        with self._lock:
+        with self._lock, DeferredInterrupt():
             return self._engine.prefixes.save(request_id)
 
     def prefix_id_of(self, handle: PrefixHandle | None) -> int | None:

@@ -123,8 +123,9 @@ class FakeWorker:
         return drafts + [-1] * (self.config.num_drafts - len(drafts))
 
     def _copy(self, plan: StepPlan) -> None:
-        sources, destinations = ({pair[side] for pair in plan.slot_copies.tolist()} for side in (0, 1))
-        assert len(destinations) == len(plan.slot_copies) and not sources & destinations
+        for copies in (plan.slot_copies, plan.block_copies):
+            sources, destinations = ({pair[side] for pair in copies.tolist()} for side in (0, 1))
+            assert len(destinations) == len(copies) and not sources & destinations
         for source, destination in plan.slot_copies.tolist():
             self.states[destination] = self.states[source]
         for source, destination in plan.block_copies.tolist():

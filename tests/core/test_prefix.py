@@ -76,7 +76,7 @@ def test_chunks_forks_and_preemption_on_a_prefix() -> None:
 def test_a_running_sequence_can_be_saved_and_a_discarded_step_repeats_its_copy() -> None:
     driver = Driver(make_config(**REPLAY))
     driver.add(0, prompt_of(18), 8)
-    with pytest.raises(ValueError, match="nothing of sequence 0 is in the caches: it has not begun"):
+    with pytest.raises(ValueError, match="nothing of sequence 0 is in the caches: it waits"):
         driver.scheduler.save_prefix(0)
     for _ in range(4):
         driver.step()
@@ -101,7 +101,7 @@ def test_blocks_that_were_used_again_cannot_be_saved() -> None:
     driver.run()
     driver.add(1, prompt_of(30, first=1), 2)
     driver.run()
-    with pytest.raises(ValueError, match="sequence 0 is in the caches: it ended too long ago"):
+    with pytest.raises(ValueError, match="sequence 0 is in the caches: it never began, was aborted"):
         driver.scheduler.save_prefix(0)
     with pytest.raises(ValueError, match="sequence 7"):
         driver.scheduler.save_prefix(7)
@@ -164,3 +164,42 @@ def test_a_sequence_saved_after_every_step_takes_its_blocks_once() -> None:
         driver.scheduler.close_prefix(prefix)
         driver.scheduler.check()
     assert driver.scheduler.num_free_blocks == 10
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1])
+def test_a_waiting_prompt_keeps_the_room_for_all_of_its_tokens(max_tokens: int) -> None:
+    """One that is only computed feeds its last token too."""
+    driver = Driver(make_config(num_blocks=10, **REPLAY))
+    driver.add(0, prompt_of(22), 2)
+    driver.run()
+    driver.add(1, prompt_of(17, first=1), max_tokens)
+    with pytest.raises(ValueError, match="would take 6 of 10 cache blocks.*may need 5; close other prefixes"):
+        driver.scheduler.save_prefix(0)
+    driver.run()
+
+
+def test_a_block_that_waits_for_its_copy_is_not_saved() -> None:
+    """A window much smaller than a block: what is skipped ends in the block that is to be copied."""
+    driver = Driver(make_config(block_size=8, replay_tokens=1, replay_multiple=2))
+    prefix, tokens = saved(driver, 15, 2)
+    driver.add(1, [*tokens[:15], 1], 5, prefix_id=prefix)
+    plan = driver.scheduler.schedule()
+    assert plan.context_lens.tolist() == [14] and len(plan.block_copies) == 1
+    with pytest.raises(ValueError, match="sequence 1 is in the caches: it waits"):
+        driver.scheduler.save_prefix(1)
+    driver.scheduler.discard(plan.step_id)
+    assert driver.scheduler.finish(1, 0)
+    with pytest.raises(ValueError, match="sequence 1 is in the caches: it never began"):
+        driver.scheduler.save_prefix(1)
+    driver.run()
+
+
+def test_what_was_aborted_cannot_be_saved() -> None:
+    driver = Driver(make_config(**REPLAY))
+    driver.add(0, prompt_of(9), 9)
+    driver.step()
+    assert driver.scheduler.is_in_caches(0)
+    driver.scheduler.abort(0)
+    assert not driver.scheduler.is_in_caches(0)
+    with pytest.raises(ValueError, match="it never began, was aborted or failed"):
+        driver.scheduler.save_prefix(0)

@@ -37,7 +37,7 @@ def poisoned(model: str | Path | None, **options: Any) -> Iterator[LLM]:
         caches, execute = runner._caches, runner.execute
 
         def execute_poisoned(plan: StepPlan) -> Any:
-            fresh = torch.from_numpy(plan.state_slots[plan.context_lens == 0].astype(np.int64))
+            fresh = torch.from_numpy(plan.state_slots[plan.context_lens == plan.window_starts].astype(np.int64))
             for cache in caches.window.values():
                 cache.data[fresh] = 0xFF
             for state in caches.compressor.values():

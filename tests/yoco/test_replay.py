@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,23 @@ def test_the_result_depends_on_the_cut_alone(yoco: str, random_model: Path) -> N
     assert results[1] == results[0]
 
 
+@pytest.mark.parametrize("keep", [10, 18])
+def test_mask_and_compact_agree_on_a_prefix(keep: int, random_model: Path) -> None:
+    """Also where the restart lies behind the first kept token, by less than a window: windows begin at the restart."""
+    text, tail = prompts_of([33, 5], 280)
+    results = []
+    for mode, chunk in (("mask", 160), ("compact", 3)):
+        yoco = {"mode": mode, "keep_tokens": keep}
+        with poisoned(random_model, yoco=yoco, max_prefill_chunk=chunk, speculative="off", **BASE) as llm:
+            handle = llm.save_prefix(generate(llm, text, greedy(1)).request_id, allow_replay=True)
+            requests = [{"prefix": handle, "prompt_token_ids": [*text[:cut], *tail]} for cut in (11, 32, 33)]
+            outputs = llm.generate(requests, greedy(3), use_tqdm=False)
+            assert [output.error for output in outputs] == [None] * 3
+            results.append([(output.num_cached_tokens, output.outputs[0].logprobs) for output in outputs])
+    assert results[0] == results[1]
+    assert [num_cached for num_cached, _ in results[0]] == [2, 24, 24]
+
+
 def test_what_is_refused(llm: LLM, random_model: Path) -> None:
     text = prompts_of([30], 280)[0]
     first = generate(llm, text, greedy(1))
@@ -121,9 +139,15 @@ def test_what_is_refused(llm: LLM, random_model: Path) -> None:
     with LLM(random_model, **BASE) as other:
         (output,) = other.generate([{"prefix": handle, "prompt_token_ids": text}], greedy(1), use_tqdm=False)
         assert output.error.code == "prefix_not_found" and "another LLM" in output.error.message
-    with pytest.raises(RequestError, match="prefix"):
+    with pytest.raises(RequestError, match="tokens of a saved prefix are not computed again"):
         llm.score([{"prefix": handle, "prompt_token_ids": text}], [[5]])
+    assert len(llm.score([{"prefix": None, "prompt_token_ids": text}], [[5]])) == 1
+    with pytest.raises(TypeError, match="not a int"):
+        llm.save_prefix(3, allow_replay=True)  # type: ignore[arg-type]
+    late = llm.generate_iter([{"prefix": handle, "prompt_token_ids": text}], greedy(1))
     handle.close()
+    error = next(late).error
+    assert error is not None and error.code == "prefix_not_found" and "closed before the request began" in error.message
     handle.close()
     assert "was closed" in error_of({"prefix": handle, "prompt_token_ids": text}).message
 
@@ -137,6 +161,59 @@ def test_a_stream_can_be_saved_while_it_runs(llm: LLM) -> None:
     rest = [token for delta in stream for token in delta.token_ids]
     assert tokens + rest == generate(llm, text, greedy(12)).outputs[0].token_ids
     assert generate(llm, {"prefix": handle, "prompt_token_ids": text + tokens}, greedy(1)).num_cached_tokens == 18
+
+
+def test_an_aborted_request_cannot_be_saved(llm: LLM) -> None:
+    stream = llm.stream([prompts_of([24], 280)[0]], greedy(12), request_ids=["live"])
+    next(stream)
+    llm.abort("live")
+    assert [delta.finish_reason for delta in stream][-1] == "abort"
+    with pytest.raises(RequestError, match="'live' cannot be saved.*was aborted"):
+        llm.save_prefix("live", allow_replay=True)
+
+
+def test_noise_and_any_mapping(llm: LLM) -> None:
+    """Random numbers are keyed by the whole prompt: at a temperature where only they count, the text is the same."""
+    text, tail = prompts_of([40, 5], 280)
+    params = SamplingParams(temperature=1e5, seed=3, max_tokens=6, ignore_eos=True)
+    handle = llm.save_prefix(generate(llm, text, greedy(1)).request_id, allow_replay=True)
+    output = generate(llm, MappingProxyType({"prefix": handle, "prompt_token_ids": [*text, *tail]}), params)
+    assert output.num_cached_tokens == 32
+    assert output.outputs[0].token_ids == generate(llm, [*text, *tail], params).outputs[0].token_ids
+    assert output.outputs[0].token_ids != generate(llm, tail, params).outputs[0].token_ids
+
+
+def test_prefixes_that_hold_the_cache_are_named(random_model: Path) -> None:
+    with LLM(random_model, speculative="off", **BASE) as llm:
+        block_bytes = llm._runtime.worker.memory_plan.block_bytes
+    with LLM(random_model, speculative="off", kv_cache_bytes=20 * block_bytes, **BASE) as llm:
+        text, other = prompts_of([40, 60], 280)
+        handle = llm.save_prefix(generate(llm, text, greedy(1)).request_id, allow_replay=True)
+        (output,) = llm.generate([other], greedy(1), use_tqdm=False)
+        assert output.error is not None and output.error.code == "capacity_exceeded"
+        assert "saved prefixes hold 10 blocks: close some" in output.error.message
+        cut = generate(llm, other[:20], greedy(60))
+        assert cut.outputs[0].stop_reason == "cache_capacity" and len(cut.outputs[0].token_ids) == 21
+        handle.close()
+        assert len(generate(llm, other, greedy(2)).outputs[0].token_ids) == 2
+
+
+def test_a_broken_first_step_on_a_prefix_is_computed_again(random_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is in its rings yet, so another call's broken step does not end it."""
+    text, tail = prompts_of([40, 5], 280)
+    with LLM(random_model, speculative="off", max_num_batched_tokens=8, **BASE) as llm:
+        handle = llm.save_prefix(generate(llm, text, greedy(1)).request_id, allow_replay=True)
+        prompt = {"prefix": handle, "prompt_token_ids": [*text, *tail]}
+        wanted = generate(llm, prompt, greedy(3)).outputs[0].token_ids
+        stream = llm.stream([text[:8], prompt], greedy(3))
+        deltas = [next(stream)]
+        with monkeypatch.context() as patch:
+            patch.setattr(llm._runtime.worker, "execute", lambda plan: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                llm.generate([[5]], greedy(1), use_tqdm=False)
+        deltas += stream
+        assert all(delta.error is None for delta in deltas)
+        assert [token for delta in deltas if delta.prompt_index == 1 for token in delta.token_ids] == wanted
 
 
 def test_text_prompts_on_the_bundled_model_stay_close() -> None:
