@@ -20,10 +20,12 @@ from deepinfer.engine.request_ids import RequestIds
 from deepinfer.engine.runtime import EngineRuntime
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.tap import Tap
+from deepinfer.engine.traced_steps import traced_steps
 from deepinfer.envs import read_environment
 from deepinfer.errors import EngineClosedError, RequestError, UnsupportedFeatureError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestDelta, RequestOutput
+from deepinfer.profile.step_trace import StepTrace
 from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.chat_keywords import ChatKeywords
 from deepinfer.text.chat_messages import split_conversations
@@ -333,6 +335,22 @@ class LLM:
             yield
         finally:
             probe.restore(point, function)
+
+    @contextmanager
+    def trace(self) -> Generator[StepTrace, None, None]:
+        """Inside, note when phases of steps, native calls and ops begin and end; `StepTrace.write` makes a chrome-trace
+        file of it afterwards. One at a time.
+        """
+        self._require_open()
+        config, worker = self._runtime.config, self._runtime.worker
+        modes = {
+            "backend": worker.backend,
+            "numerics": config.numerics.value,
+            "num_threads": config.num_threads,
+            "num_drafts": config.speculative.num_drafts or 0,
+        }
+        with traced_steps(self._runtime.engine, worker.context, modes) as trace:
+            yield trace
 
     def close(self) -> None:
         """Give model and caches back; idempotent. Later use raises EngineClosedError."""

@@ -8,6 +8,7 @@
 #include "cpu/kernel_table.hpp"
 #include "cpu/scratch.hpp"
 #include "cpu/thread_pool.hpp"
+#include "cpu/trace.hpp"
 
 namespace deepinfer::cpu {
 
@@ -23,6 +24,10 @@ class Context {
     Isa isa() const { return isa_; }
     const KernelTable& kernels() const { return kernels_; }
     ThreadPool& pool() { return pool_; }
+    TraceRecorder& trace() { return trace_; }
+    // For the first line of an op and of a native call: traced as long as it lives.
+    [[nodiscard]] TraceSpan op(const char* name) { return {trace_, SpanKind::kOp, name}; }
+    [[nodiscard]] TraceSpan call(const char* name) { return {trace_, SpanKind::kCall, name}; }
     // The floats of a thread of the pool, 64-byte aligned, for the part that it works on; what they held is lost.
     float* thread_scratch(int thread, int64_t num_floats) {
         return scratch_[static_cast<size_t>(thread)].floats(num_floats);
@@ -36,6 +41,7 @@ class Context {
     ThreadPool pool_;
     std::vector<Scratch> scratch_;
     Scratch call_scratch_;
+    TraceRecorder trace_;
 };
 
 }  // namespace deepinfer::cpu

@@ -26,6 +26,19 @@ class Context:
     def num_threads(self) -> int: ...
     @property
     def isa(self) -> str: ...
+    def start_trace(self, capacity: int) -> None:
+        """From now on note when ops and native calls begin and end, up to `capacity` of them (32 bytes each)."""
+    def stop_trace(self) -> list[tuple[str, bool, int, int]]:
+        """What was noted, in the order of the ends: name, whether it is a native call (else an op), begin and end in
+        nanoseconds of `time.perf_counter_ns`.
+        """
+    @property
+    def num_lost_events(self) -> int:
+        """Events that found no place in the last recording."""
+    def measure_limits(self) -> tuple[float, float]:
+        """What this machine gives all threads now: bytes read per second from memory that no cache holds (256 MiB), and
+        float32 multiply-adds per second on registers (0 with the instruction set "scalar"). Takes about a second.
+        """
 
 class WeightStack:
     """Equal matrices one behind the other, where they lie in memory; the caller keeps that memory alive.

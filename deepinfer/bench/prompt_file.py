@@ -7,11 +7,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from deepinfer.config.strict_json import MAX_TABLE_BYTES, read_bounded, shown_path
 from deepinfer.errors import ConfigError
 from deepinfer.text.tokenizer import Tokenizer
 
 PASSAGE_TOKENS: Final = 32
+_ROWS_PER_TASK: Final = 19  # evaluation rows from one that is taken to the next: 20 of all tasks
 
 Prompt = str | list[int]
 
@@ -63,3 +66,18 @@ def _passages(text: str, tokenizer: Tokenizer) -> list[Prompt]:
     ids = [token for token in tokenizer.encode(text) if [token] != bos]
     starts = range(0, len(ids) - PASSAGE_TOKENS + 1, PASSAGE_TOKENS)
     return [[*bos, *ids[start : start + PASSAGE_TOKENS]] for start in starts]
+
+
+def random_prompts(tokenizer: Tokenizer, num_prompts: int, length: int) -> list[Prompt]:
+    """Prompts of `length` random ids, special tokens excepted; always the same ones, and all different."""
+    pieces = tokenizer.text_pieces(tokenizer.size)
+    usable = [token for token, piece in enumerate(pieces) if piece]
+    random = np.random.default_rng(0)
+    return [[usable[i] for i in random.integers(0, len(usable), length)] for _ in range(num_prompts)]
+
+
+def mixed_prompts(num_prompts: int) -> list[Prompt]:
+    """Bundled prompts of all sets, as often as needed: chat, text, and one evaluation row of each task."""
+    sets = bundled_prompts()
+    prompts = [*sets["chat"], *sets["text"], *sets["eval"][::_ROWS_PER_TASK]]
+    return [prompts[i % len(prompts)] for i in range(num_prompts)]

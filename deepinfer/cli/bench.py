@@ -1,4 +1,4 @@
-"""``deepinfer bench``: what drafts gain, and how often they are accepted."""
+"""``deepinfer bench``: speed of the engine and its parts; what drafts gain, and how often they are accepted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from deepinfer.bench.draft_mode import DraftMode
-from deepinfer.bench.prompt_file import Prompt, bundled_prompts, read_prompts
+from deepinfer.bench.prompt_file import Prompt, bundled_prompts, mixed_prompts, read_prompts
 from deepinfer.bench.reliability_plot import PLOT_ENDINGS, draw_reliability, require_matplotlib
+from deepinfer.cli.bench_ops import ops
+from deepinfer.cli.bench_scheduler import scheduler
+from deepinfer.cli.bench_speed import latency, throughput
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.cli.require_paths import require_paths
 from deepinfer.config.speculative_config import SpeculativeConfig
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
     from deepinfer.bench.speculative_bench import ModeFigures
     from deepinfer.llm import LLM
 
-_EVERY = 19  # evaluation rows that are taken: 20 of all tasks
-
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Measure drafts.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Measure speed and drafts.")
+for command in (throughput, latency, ops, scheduler):
+    app.command()(command)
 
 _Model = Annotated[str | None, typer.Option(help="Checkpoint directory or hub id; default: the bundled one.")]
 _Drafts = Annotated[int | None, typer.Option(help="Drafts per step; default: as the model was trained.")]
@@ -121,11 +124,9 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _batch(llm: LLM, path: Path | None, number: int) -> list[Prompt]:
-    if path is not None:
-        prompts: Sequence[Prompt] = read_prompts(path, llm.get_tokenizer(), number)
-    else:
-        sets = bundled_prompts()
-        prompts = [*sets["chat"], *sets["text"], *sets["eval"][::_EVERY]]
+    if path is None:
+        return mixed_prompts(number)
+    prompts = read_prompts(path, llm.get_tokenizer(), number)
     return [prompts[i % len(prompts)] for i in range(number)]
 
 

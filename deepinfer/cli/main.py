@@ -19,6 +19,7 @@ _COMMANDS = {
     "inspect": ("deepinfer.cli.inspect", "inspect"),
     "env": ("deepinfer.cli.env", "env"),
     "bench": ("deepinfer.cli.bench", "app"),
+    "trace": ("deepinfer.cli.trace", "app"),
     "calibrate": ("deepinfer.cli.calibrate", "calibrate"),
 }
 

@@ -21,6 +21,7 @@ from deepinfer.engine.step_worker import StepWorker
 from deepinfer.errors import EngineClosedError, RequestError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestOutput
+from deepinfer.profile.host_trace import HostTrace, phase
 from deepinfer.worker.cost_totals import CostTotals
 
 logger = get_logger(__name__)
@@ -50,6 +51,7 @@ class LLMEngine:
         self._log_interval = log_interval
         self._grammars = grammars or GrammarQueue()
         self.prefixes = SavedPrefixes(scheduler, lambda request_id: outputs.request_of(request_id) is not None)
+        self.trace: HostTrace | None = None  # notes the phases of steps while somebody traces
         self._aborts: deque[EngineRequest] = deque()
         self._ready = StepOutputs()
         self._counts: Counter[str] = Counter()
@@ -61,6 +63,7 @@ class LLMEngine:
         self._last_step_id = -1
         self._executing = False
 
+    @phase("step")
     def step(self) -> StepOutputs:
         """Advance every scheduled sequence by one step. Without work it does nothing.
 
@@ -74,6 +77,7 @@ class LLMEngine:
             result = self._execute(plan)
             update = self._update(plan, result)
             self._emit(plan, result, update)
+            self._describe(plan)
         elif not self._ready.finished:
             self._wait_for_grammars()
         return self._take_ready()
@@ -208,6 +212,7 @@ class LLMEngine:
             if error is not None:
                 self._outputs.fail(request.seq_id, error, self._ready)
 
+    @phase("schedule")
     def _schedule(self) -> StepPlan:
         """Phase 1: the scheduler decides which tokens of which sequences are computed."""
         self._require_open()
@@ -221,6 +226,7 @@ class LLMEngine:
         self._outputs.begin_step(plan)
         return plan
 
+    @phase("execute")
     def _execute(self, plan: StepPlan) -> StepResult:
         """Phase 2: the worker computes them."""
         started = time.perf_counter()
@@ -231,6 +237,7 @@ class LLMEngine:
             self._executing = False
             self._execute_seconds += time.perf_counter() - started
 
+    @phase("update")
     def _update(self, plan: StepPlan, result: StepResult) -> StepUpdate:
         """Phase 3: the scheduler books the new tokens; sequences with an error of their own leave it first."""
         for seq_id in result.errors:
@@ -245,6 +252,7 @@ class LLMEngine:
             plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
         )
 
+    @phase("emit")
     def _emit(self, plan: StepPlan, result: StepResult, update: StepUpdate) -> None:
         """Phase 4: tokens become texts and outputs; ended sequences are forgotten.
 
@@ -257,6 +265,12 @@ class LLMEngine:
         self._step_seconds += time.perf_counter() - self._step_started
         if self._log_interval > 0 and (plan.step_id + 1) % self._log_interval == 0:
             logger.info("step %d: %s", plan.step_id, self.stats())
+
+    def _describe(self, plan: StepPlan) -> None:
+        if self.trace is not None:
+            self.trace.describe(
+                kind=plan.kind, step_id=plan.step_id, num_seqs=plan.num_seqs, num_tokens=plan.num_tokens
+            )
 
     def _recover(self) -> None:
         """Give up a step that an exception broke off: the worker's, or a signal handler's at any line.

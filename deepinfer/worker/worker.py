@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from deepinfer._C import cpu
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.core.cache_spec import CacheSpec
@@ -47,6 +48,8 @@ class Worker:
     Attributes:
         model: its weights; None once closed.
         probe: research hooks.
+        backend: name of the ops.
+        context: of native code, for traces; None without.
 
     Args:
         config: resolved engine config (`EngineConfig.resolve`).
@@ -68,6 +71,8 @@ class Worker:
         eos_token_ids: tuple[int, ...],
     ) -> None:
         self.probe = Probe(replace_points(model_config))
+        self.backend = backend.name
+        self.context: cpu.Context | None = backend.context
         self._num_threads = config.num_threads or 1
         self._rows = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         self.device = device = resolve_device(config.device, backend.name)
@@ -120,7 +125,7 @@ class Worker:
 
     def close(self) -> None:
         """Give model and caches back; idempotent."""
-        self._runner = self.profiler = self.model = None
+        self._runner = self.profiler = self.model = self.context = None
 
     def _live(self) -> ModelRunner:
         if self._runner is None:

@@ -100,6 +100,7 @@ StepContext DraftModel::block_context() {
 }
 
 void DraftModel::run(const DraftRequests& requests) {
+    const TraceSpan span = context_.call("run_drafts");
     place(requests);
     anchors_.assign(requests.anchors.begin(), requests.anchors.end());
     const int64_t num_rows = blocks_.rows.num_rows(), dim = config_.hidden_size;
@@ -142,6 +143,7 @@ void DraftModel::keep_block(StepContext& step, const Streams& streams) {
 }
 
 std::span<const float> DraftModel::adjust(int64_t row, std::span<const int64_t> previous, std::span<float> scores) {
+    const TraceSpan span = context_.call("adjust_drafts");
     const int64_t num_requests = std::ssize(blocks_.rows.seqs), num_drafts = blocks_.block_size;
     const int64_t dim = config_.hidden_size, rank = config_.markov_rank, vocab = config_.vocab_size;
     if (std::ssize(previous) != num_requests || std::ssize(scores) != num_requests || row < 0 || row >= num_drafts)
@@ -175,6 +177,7 @@ std::span<const float> DraftModel::adjust(int64_t row, std::span<const int64_t> 
 }
 
 void DraftModel::draw(RowSampler& sampler, const DraftRows& rows, std::span<int64_t> ids, std::span<float> scores) {
+    const TraceSpan span = context_.call("draw_drafts");
     const auto num_requests = blocks_.rows.seqs.size(), num_drafts = static_cast<size_t>(blocks_.block_size);
     std::vector<int64_t>& previous = previous_;
     previous = anchors_;

@@ -32,6 +32,7 @@ StepContext Model::context_of(const StepRows& rows) {
 }
 
 void Model::forward(const StepInput& input) {
+    const TraceSpan span = context_.call("forward");
     all_rows_.assign(config_, input);
     num_hidden_ = input.num_wanted;
     hidden_.resize(std::max(hidden_.size(), static_cast<size_t>(num_hidden_ * config_.hidden_size)));
@@ -76,6 +77,7 @@ void Model::run_layers(StepContext& step, const StepInput& input) {
 }
 
 std::span<const float> Model::logits(std::span<const int64_t> wanted) {
+    const TraceSpan span = context_.call("logits");
     const int64_t dim = config_.hidden_size, count = std::ssize(wanted);
     const Workspace::Scope scope(workspace_);
     float* chosen = workspace_.take<float>(count * dim);

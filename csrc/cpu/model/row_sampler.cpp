@@ -49,6 +49,7 @@ void RowSampler::draft(Context& context, LogitsView logits, std::span<const int6
 
 void RowSampler::sample(Context& context, LogitsView logits, std::span<const int64_t> seq_ids,
                         std::span<const int64_t> output_indices, std::span<int64_t> tokens) {
+    const TraceSpan span = context.call("sample");
     draft(context, logits, seq_ids, output_indices, tokens);
     for (size_t row = 0; row < tokens.size(); ++row) {
         const float* begin = logits.values + static_cast<int64_t>(row) * logits.stride;

@@ -15,6 +15,7 @@ constexpr int64_t kMaxIds = 1 << 22;  // sums of weights stay below 2^63, ids ar
 }  // namespace
 
 void draw_rows(Context& context, const DrawRowsArgs& args) {
+    const TraceSpan span = context.op("draw_rows");
     if (args.num_ids > kMaxIds)
         throw std::invalid_argument("num_ids = " + std::to_string(args.num_ids) + ": at most " +
                                     std::to_string(kMaxIds));

@@ -7,6 +7,7 @@
 namespace deepinfer::cpu {
 
 void hc_mix(Context& context, const HcMixArgs& args) {
+    const TraceSpan span = context.op("hc_mix");
     check_num_streams(args.num_streams);
     const int64_t grain = std::max<int64_t>(
         1, kGrainElements /

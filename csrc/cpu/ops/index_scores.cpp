@@ -20,6 +20,7 @@ Range part_of(int64_t index, int64_t size, int64_t count) {
 }  // namespace
 
 void index_scores(Context& context, const IndexScoresArgs& args) {
+    const TraceSpan span = context.op("index_scores");
     const int64_t num_chunks = (args.num_entries + kEntriesPerPart - 1) / kEntriesPerPart;
     const int64_t num_blocks = (args.num_rows + kRowsPerPart - 1) / kRowsPerPart;
     context.pool().for_ranges(num_blocks * num_chunks, 1, [&](Range parts, int thread) {

@@ -40,6 +40,7 @@ int64_t matmul_scratch_floats(const MatmulArgs& args) {
 }
 
 void matmul(Context& context, const MatmulArgs& given) {
+    const TraceSpan span = context.op("matmul");
     if (given.num_rows == 0 || given.weight.num_out == 0) return;
     MatmulArgs args = given;
     if (needs_preparation(args)) prepare(context, args);

@@ -104,6 +104,7 @@ int64_t moe_scratch_floats(const MoeArgs& args) {
 }
 
 void moe(Context& context, const MoeArgs& args) {
+    const TraceSpan span = context.op("moe");
     if (args.num_rows == 0) return;
     const int64_t dim = args.w1.first.num_in;
     const int64_t hidden = args.w1.first.num_out, shared_hidden = args.shared_w1.num_out;

@@ -33,6 +33,7 @@ void hash_token(const NgramRowsArgs& args, int64_t token) {
 }  // namespace
 
 void ngram_rows(Context& context, const NgramRowsArgs& args) {
+    const TraceSpan span = context.op("ngram_rows");
     context.pool().for_ranges(args.num_tokens, 256, [&](Range tokens) {
         for (int64_t token = tokens.begin; token < tokens.end; ++token) hash_token(args, token);
     });

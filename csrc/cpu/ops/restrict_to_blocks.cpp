@@ -31,6 +31,7 @@ void restrict_row(const RestrictToBlocksArgs& args, int64_t row, uint8_t* allowe
 }  // namespace
 
 void restrict_to_blocks(Context& context, const RestrictToBlocksArgs& args) {
+    const TraceSpan span = context.op("restrict_to_blocks");
     const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(args.num_entries, 1));
     context.pool().for_ranges(args.num_rows, grain, [&](Range rows, int thread) {
         auto* allowed = reinterpret_cast<uint8_t*>(context.thread_scratch(thread, args.num_entries / 4 + 16));

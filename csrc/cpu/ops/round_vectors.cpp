@@ -7,6 +7,7 @@
 namespace deepinfer::cpu {
 
 void round_vectors(Context& context, const RoundVectorsArgs& args) {
+    const TraceSpan span = context.op("round_vectors");
     const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(args.dim, 1));
     context.pool().for_ranges(args.num_rows, grain, [&](Range rows) { context.kernels().round_vectors(args, rows); });
 }

@@ -7,6 +7,7 @@
 namespace deepinfer::cpu {
 
 void route(Context& context, const RouteArgs& args) {
+    const TraceSpan span = context.op("route");
     const int64_t grain =
         std::max<int64_t>(1, kGrainElements / std::max<int64_t>(args.num_experts * (8 + args.top_k), 1));
     context.pool().for_ranges(args.num_rows, grain, [&](Range rows, int thread) {

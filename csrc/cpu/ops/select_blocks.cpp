@@ -8,6 +8,7 @@
 namespace deepinfer::cpu {
 
 void select_blocks(Context& context, const SelectBlocksArgs& args) {
+    const TraceSpan span = context.op("select_blocks");
     const int64_t capacity = topk_capacity(args.num_blocks);
     const int64_t count = (args.num_entries + args.block_size - 1) / args.block_size + 16;
     const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(args.num_entries, 1));

@@ -7,6 +7,7 @@
 namespace deepinfer::cpu {
 
 void select_topk(Context& context, const SelectTopkArgs& args) {
+    const TraceSpan span = context.op("select_topk");
     const int64_t capacity = topk_capacity(args.k);
     const int64_t grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(args.num_entries + args.k, 1));
     context.pool().for_ranges(args.num_rows, grain, [&](Range rows, int thread) {

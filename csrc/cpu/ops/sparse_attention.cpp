@@ -7,6 +7,7 @@
 namespace deepinfer::cpu {
 
 void sparse_attention(Context& context, const SparseAttentionArgs& args) {
+    const TraceSpan span = context.op("sparse_attention");
     const int64_t places = (args.window_size + args.num_picks + 15) / 16 * 16;
     const bool decodes = args.views != nullptr && args.entry_rounding != VectorRounding::kNone;
     // Key pointers (two floats each), logits of four heads, decoded entries.

@@ -1,0 +1,25 @@
+"""What the machine can do at best, as the measure of the ops' speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLimits:
+    """Measured by `deepinfer._C.cpu.Context.measure_limits`, with the threads of the run.
+
+    Attributes:
+        bytes_per_second: read from memory.
+        multiply_adds_per_second: float32, on registers; 0 where the instruction set has none.
+    """
+
+    bytes_per_second: float
+    multiply_adds_per_second: float
+
+    def to_dict(self) -> dict[str, float]:
+        """JSON-safe."""
+        return {
+            "gigabytes_per_second": self.bytes_per_second * 1e-9,
+            "giga_multiply_adds_per_second": self.multiply_adds_per_second * 1e-9,
+        }

@@ -1,0 +1,158 @@
+"""Where the wall time of steps went, from a trace."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deepinfer.errors import ConfigError
+from deepinfer.profile.span import Span
+from deepinfer.profile.step_trace import StepTrace
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseShare:
+    """A phase of the median step.
+
+    Attributes:
+        name: of the phase; "between steps" stands for the time from a step to the next one.
+        us: median duration in microseconds.
+        native_us: median time of it inside native calls.
+        kernel_us: median time of it inside ops.
+    """
+
+    name: str
+    us: float
+    native_us: float
+    kernel_us: float
+
+    @property
+    def gap_us(self) -> float:
+        """Time outside of native calls."""
+        return max(0.0, self.us - self.native_us)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """Of all steps of one kind.
+
+    Attributes:
+        kind: "decode" or "prefill".
+        num_steps: how many.
+        step_us: median duration in microseconds.
+        native_share, kernel_share: median share of a step's wall time inside native calls, and inside their ops.
+        native_share_of_loop: the same where a step lasts until the next one begins.
+        phases: parts of a step.
+        ops: (name, calls per step, microseconds per step), the longest first.
+    """
+
+    kind: str
+    num_steps: int
+    step_us: float
+    native_share: float
+    kernel_share: float
+    native_share_of_loop: float
+    phases: tuple[PhaseShare, ...]
+    ops: tuple[tuple[str, float, float], ...]
+
+    @classmethod
+    def of(cls, trace: StepTrace, kind: str) -> TraceSummary:
+        """Raises ConfigError when no step of that kind was traced."""
+        steps = sorted((span for span in trace.spans if span.name == "step"), key=lambda span: span.begin)
+        chosen = [step for step in steps if step.details.get("kind") == kind]
+        if not chosen:
+            raise ConfigError(f"the trace has no {kind} step; trace more steps")
+        calls, ops = (_Busy([s for s in trace.spans if s.lane == lane]) for lane in ("call", "op"))
+        pairs = zip(steps, steps[1:], strict=False)
+        loops = [Span("loop", "host", a.begin, b.begin) for a, b in pairs if a.details.get("kind") == kind]
+        counts = Counter(span.name for step in chosen for span in ops.inside(step))
+        times: Counter[str] = Counter()
+        for step in chosen:
+            for span in ops.inside(step):
+                times[span.name] += span.end - span.begin
+        number = len(chosen)
+        return cls(
+            kind=kind,
+            num_steps=number,
+            step_us=statistics.median(_us(step) for step in chosen),
+            native_share=_share(calls, chosen),
+            kernel_share=_share(ops, chosen),
+            native_share_of_loop=_share(calls, loops or chosen),
+            phases=tuple(_phases(trace, chosen, loops, (calls, ops))),
+            ops=tuple((name, counts[name] / number, ns / number / 1e3) for name, ns in times.most_common()),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe."""
+        return {
+            "kind": self.kind,
+            "num_steps": self.num_steps,
+            "step_us": self.step_us,
+            "native_share": self.native_share,
+            "kernel_share": self.kernel_share,
+            "native_share_of_loop": self.native_share_of_loop,
+            "phases": [
+                {
+                    "name": item.name,
+                    "us": item.us,
+                    "native_us": item.native_us,
+                    "kernel_us": item.kernel_us,
+                    "gap_us": item.gap_us,
+                }
+                for item in self.phases
+            ],
+            "ops": [{"name": name, "calls": calls, "us": us} for name, calls, us in self.ops],
+        }
+
+
+class _Busy:
+    """Spans of one lane, none of which overlaps another unless it lies inside it (then only the outer one counts)."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans: list[Span] = []
+        for span in sorted(spans, key=lambda span: (span.begin, -span.end)):
+            if not self._spans or span.begin >= self._spans[-1].end:
+                self._spans.append(span)
+        self._begins = [span.begin for span in self._spans]
+
+    def inside(self, outer: Span) -> list[Span]:
+        """Those that begin in a span."""
+        return self._spans[bisect_left(self._begins, outer.begin) : bisect_right(self._begins, outer.end)]
+
+    def us(self, outer: Span) -> float:
+        """Microseconds of a span that are covered."""
+        return sum(min(span.end, outer.end) - span.begin for span in self.inside(outer)) / 1e3
+
+
+def _us(span: Span) -> float:
+    return (span.end - span.begin) / 1e3
+
+
+def _share(busy: _Busy, spans: Sequence[Span]) -> float:
+    return statistics.median(busy.us(span) / max(_us(span), 1e-3) for span in spans)
+
+
+def _phases(
+    trace: StepTrace, steps: Sequence[Span], loops: Sequence[Span], busy: tuple[_Busy, _Busy]
+) -> list[PhaseShare]:
+    """In the order of a step; behind them what is between the steps."""
+    hosts = sorted((s for s in trace.spans if s.lane == "host" and s.name != "step"), key=lambda span: span.begin)
+    begins = [span.begin for span in hosts]
+    parts: dict[str, list[Span]] = {}
+    for step in steps:
+        for span in hosts[bisect_left(begins, step.begin) : bisect_right(begins, step.end)]:
+            parts.setdefault(span.name, []).append(span)
+    ends = {step.begin: step.end for step in steps}
+    rests = [Span("between steps", "host", ends[loop.begin], loop.end) for loop in loops]
+    if rests:
+        parts["between steps"] = rests
+    return [_phase(name, spans, busy) for name, spans in parts.items()]
+
+
+def _phase(name: str, spans: Sequence[Span], busy: tuple[_Busy, _Busy]) -> PhaseShare:
+    native, kernel = (statistics.median(lane.us(span) for span in spans) for lane in busy)
+    return PhaseShare(name, statistics.median(_us(span) for span in spans), native, kernel)
