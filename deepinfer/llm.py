@@ -342,14 +342,15 @@ class LLM:
         file of it afterwards. One at a time.
         """
         self._require_open()
-        config, worker = self._runtime.config, self._runtime.worker
+        config, backend = self._runtime.config, self._runtime.worker.backend
+        assert backend is not None, "the worker lives as long as this LLM is open"
         modes = {
-            "backend": worker.backend,
+            "backend": backend.name,
             "numerics": config.numerics.value,
             "num_threads": config.num_threads,
             "num_drafts": config.speculative.num_drafts or 0,
         }
-        with traced_steps(self._runtime.engine, worker.context, modes) as trace:
+        with traced_steps(self._runtime.engine, backend.context, modes) as trace:
             yield trace
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ template <typename T>
 pybind11::array array_view(const std::vector<T>& values, pybind11::handle owner, const pybind11::dtype& dtype,
                            std::vector<pybind11::ssize_t> shape) {
     pybind11::array view(dtype, std::move(shape), values.data(), owner);
-    view.attr("setflags")(false);
+    pybind11::detail::array_proxy(view.ptr())->flags &= ~pybind11::detail::npy_api::NPY_ARRAY_WRITEABLE_;
     return view;
 }
 

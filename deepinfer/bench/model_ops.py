@@ -56,4 +56,4 @@ class ModelOps:
         self._recording.calls.clear()
         self._executor.forward(plan, rows)
         self._executor.logits(rows)
-        return list(self._recording.calls.values())
+        return [call for call in self._recording.calls.values() if not call.is_empty]

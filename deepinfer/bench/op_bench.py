@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from deepinfer._C import cpu
 from deepinfer.bench.machine_limits import MachineLimits
@@ -14,11 +15,11 @@ from deepinfer.bench.op_figures import OpFigures
 from deepinfer.bench.spread import Spread
 from deepinfer.config.numerics import Numerics
 from deepinfer.engine.model_path import resolve_model_path
-from deepinfer.ops.contract import Ops
-from deepinfer.ops.select import select_backend
+from deepinfer.ops.select import SelectedBackend, select_backend
 from deepinfer.worker.pinned_torch import pinned_torch
 
 _SAMPLE_SECONDS: Final = 2e-4  # calls are repeated within a sample until it lasts that long
+_SPANS_PER_CALL: Final = 4  # native ops in a call of the contract, at most
 
 
 class OpBench:
@@ -33,8 +34,7 @@ class OpBench:
     """
 
     def __init__(self, backends: Sequence[str], num_threads: int) -> None:
-        selected = {name: select_backend(name, "cpu", num_threads) for name in backends}
-        self._backends: dict[str, Ops] = {name: backend.ops for name, backend in selected.items()}
+        self._backends = {name: select_backend(name, "cpu", num_threads) for name in backends}
         self._num_threads = num_threads
         self._limits: MachineLimits | None = None
 
@@ -56,7 +56,7 @@ class OpBench:
             context_len: tokens before each row.
             repeats: samples of each call and backend.
         """
-        ops = next(iter(self._backends.values()))
+        ops = next(iter(self._backends.values())).ops
         with pinned_torch(self._num_threads):
             recorded = ModelOps(resolve_model_path(model), numerics, ops, max(row_counts), context_len)
             return [
@@ -66,27 +66,30 @@ class OpBench:
             ]
 
 
-def time_op(call: OpCall, rows: int, backends: Mapping[str, Ops], repeats: int) -> OpFigures:
+def time_op(call: OpCall, rows: int, backends: Mapping[str, SelectedBackend], repeats: int) -> OpFigures:
     """Time one call on each backend, in turns.
 
     Args:
         call: with its operands.
         rows: of its step.
-        backends: by name.
+        backends: by name. For one with native code "<name> native" stands beside it: the same without
+            Python, unless nothing native was to be done.
         repeats: samples of each, after one call that warms up.
     """
-    runs = {name: _bound(getattr(ops, call.name), call) for name, ops in backends.items()}
-    loops = {name: _num_loops(run) for name, run in runs.items()}
-    samples: dict[str, list[float]] = {name: [] for name in runs}
+    samples: dict[str, list[float]] = {}
+    loops = {name: _num_loops(_bound(backend, call)) for name, backend in backends.items()}
     for _ in range(repeats):
-        for name, run in runs.items():
-            samples[name].append(_seconds(run, loops[name]))
-    seconds = {name: Spread.of(values) for name, values in samples.items()}
+        for name, backend in backends.items():
+            run = _bound(backend, call)
+            samples.setdefault(name, []).append(_seconds(run, loops[name]))
+            if backend.context is not None:
+                samples.setdefault(f"{name} native", []).append(_native_seconds(run, loops[name], backend.context))
+    seconds = {name: Spread.of(values) for name, values in samples.items() if min(values) > 0}
     return OpFigures(rows, call.name, call.shapes, call.count, call.num_bytes, call.multiply_adds, seconds)
 
 
-def _bound(function: Callable[..., Any], call: OpCall) -> Callable[[], object]:
-    return lambda: function(*call.args, **call.kwargs)
+def _bound(backend: SelectedBackend, call: OpCall) -> Callable[[], object]:
+    return partial(getattr(backend.ops, call.name), *call.args, **call.kwargs)
 
 
 def _num_loops(run: Callable[[], object]) -> int:
@@ -99,3 +102,11 @@ def _seconds(run: Callable[[], object], loops: int) -> float:
     for _ in range(loops):
         run()
     return (time.perf_counter() - began) / loops
+
+
+def _native_seconds(run: Callable[[], object], loops: int, context: cpu.Context) -> float:
+    """Time inside native ops."""
+    context.start_trace(_SPANS_PER_CALL * loops)
+    for _ in range(loops):
+        run()
+    return sum(end - begin for _, _, begin, end in context.stop_trace()) * 1e-9 / loops

@@ -30,6 +30,11 @@ class OpCall:
     count: int = 0
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing to do: no row of the step took part."""
+        return all(tensor.numel() == 0 for tensor in _tensors(self.result))
+
+    @property
     def shapes(self) -> str:
         """Shapes of the large operands, as "2x256 192x256"."""
         return " ".join(_shape(operand) for operand in self.args if _is_large(operand))

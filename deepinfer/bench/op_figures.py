@@ -20,7 +20,7 @@ class OpFigures:
         count: such calls in a step.
         num_bytes: read and written.
         multiply_adds: None for an op without products.
-        seconds: time of a call by backend.
+        seconds: time of a call by backend; "<backend> native": without the Python around native code.
     """
 
     rows: int

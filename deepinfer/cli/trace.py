@@ -102,10 +102,9 @@ def _show(trace: StepTrace, kind: str, json: bool) -> None:
         typer.echo(json_format.dumps(content, indent=1))
         return
     typer.echo(", ".join(f"{name} {value}" for name, value in trace.modes.items()))
-    typer.echo(
-        f"{result.num_steps} {kind} steps, median {result.step_us:.0f} us: {result.native_share:.1%} inside native "
-        f"calls ({result.kernel_share:.1%} inside their ops); with the time between steps {result.native_share_of_loop:.1%}"
-    )
+    shares = f"{result.native_share:.1%} inside native calls ({result.kernel_share:.1%} inside their ops)"
+    typer.echo(f"{result.num_steps} {kind} steps, median {result.step_us:.0f} us: {shares}")
+    typer.echo(f"{result.native_share_of_loop:.1%} inside native calls with the time between steps")
     _phase_table(result).show()
     _op_table(result).show()
 

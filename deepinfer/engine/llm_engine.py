@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -246,8 +247,7 @@ class LLMEngine:
             ms = result.ms
             self._scheduler.observe_step_ms(plan.step_id, forward=ms.forward, sample=ms.sample, draft=ms.draft)
         tokens = [token.token_id for samples in result.samples for token in samples]
-        cu_tokens = np.zeros(plan.num_seqs + 1, dtype=np.int32)
-        np.cumsum([len(samples) for samples in result.samples], out=cu_tokens[1:])
+        cu_tokens = np.fromiter(accumulate(map(len, result.samples), initial=0), np.int32, plan.num_seqs + 1)
         return self._scheduler.update(
             plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from deepinfer.profile.span import Span
 
@@ -22,15 +21,15 @@ class HostTrace:
         self.spans: list[Span] = []
         self._details: dict[str, Any] = {}
 
-    @contextmanager
-    def span(self, name: str) -> Generator[None, None, None]:
-        """Note the time inside; with an exception as well."""
-        begin = time.perf_counter_ns()
-        try:
-            yield
-        finally:
-            self.spans.append(Span(name, "host", begin, time.perf_counter_ns(), self._details))
-            self._details = {}
+    def add(self, name: str, begin: int) -> None:
+        """A span that ends now.
+
+        Args:
+            name: of the phase.
+            begin: `time.perf_counter_ns` when it began.
+        """
+        self.spans.append(Span(name, "host", begin, time.perf_counter_ns(), self._details))
+        self._details = {}
 
     def describe(self, **details: Any) -> None:
         """Details of the span that ends next."""
@@ -55,11 +54,15 @@ def phase(name: str) -> Callable[[_Method[_Self, _Params, _Result]], _Method[_Se
     def decorate(method: _Method[_Self, _Params, _Result]) -> _Method[_Self, _Params, _Result]:
         @functools.wraps(method)
         def traced(self: _Self, *args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
-            if self.trace is None:
+            trace = self.trace
+            if trace is None:
                 return method(self, *args, **kwargs)
-            with self.trace.span(name):
+            begin = time.perf_counter_ns()
+            try:
                 return method(self, *args, **kwargs)
+            finally:
+                trace.add(name, begin)
 
-        return traced
+        return cast(_Method[_Self, _Params, _Result], traced)
 
     return decorate

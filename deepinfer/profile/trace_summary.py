@@ -47,7 +47,7 @@ class TraceSummary:
         native_share, kernel_share: median share of a step's wall time inside native calls, and inside their ops.
         native_share_of_loop: the same where a step lasts until the next one begins.
         phases: parts of a step.
-        ops: (name, calls per step, microseconds per step), the longest first.
+        ops: (name, mean calls of a step, median microseconds of a step), the longest first.
     """
 
     kind: str
@@ -69,21 +69,15 @@ class TraceSummary:
         calls, ops = (_Busy([s for s in trace.spans if s.lane == lane]) for lane in ("call", "op"))
         pairs = zip(steps, steps[1:], strict=False)
         loops = [Span("loop", "host", a.begin, b.begin) for a, b in pairs if a.details.get("kind") == kind]
-        counts = Counter(span.name for step in chosen for span in ops.inside(step))
-        times: Counter[str] = Counter()
-        for step in chosen:
-            for span in ops.inside(step):
-                times[span.name] += span.end - span.begin
-        number = len(chosen)
         return cls(
             kind=kind,
-            num_steps=number,
+            num_steps=len(chosen),
             step_us=statistics.median(_us(step) for step in chosen),
             native_share=_share(calls, chosen),
             kernel_share=_share(ops, chosen),
             native_share_of_loop=_share(calls, loops or chosen),
             phases=tuple(_phases(trace, chosen, loops, (calls, ops))),
-            ops=tuple((name, counts[name] / number, ns / number / 1e3) for name, ns in times.most_common()),
+            ops=tuple(_ops(ops, chosen)),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,6 +128,18 @@ def _us(span: Span) -> float:
 
 def _share(busy: _Busy, spans: Sequence[Span]) -> float:
     return statistics.median(busy.us(span) / max(_us(span), 1e-3) for span in spans)
+
+
+def _ops(busy: _Busy, steps: Sequence[Span]) -> list[tuple[str, float, float]]:
+    """Name, mean number of calls and median microseconds in a step; the longest first."""
+    counts: Counter[str] = Counter()
+    times: dict[str, list[float]] = {}
+    for place, step in enumerate(steps):
+        for span in busy.inside(step):
+            counts[span.name] += 1
+            times.setdefault(span.name, [0.0] * len(steps))[place] += _us(span)
+    rows = [(name, counts[name] / len(steps), statistics.median(values)) for name, values in times.items()]
+    return sorted(rows, key=lambda row: -row[2])
 
 
 def _phases(

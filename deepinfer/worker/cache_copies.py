@@ -15,6 +15,8 @@ def copy_cache_units(caches: CacheTensors, slot_copies: np.ndarray, block_copies
         caches: every cache.
         slot_copies, block_copies: int32 [n, 2] source and destination; no unit is both.
     """
+    if not len(slot_copies) and not len(block_copies):  # nearly always
+        return
     rings = [cache.data for cache in caches.window.values()] + list(caches.compressor.values())
     pages = [cache.data for pool in (caches.main, caches.index) for cache in pool.values()]
     for pairs, tensors in ((slot_copies, rings), (block_copies, pages)):

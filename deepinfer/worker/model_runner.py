@@ -58,14 +58,18 @@ class ModelRunner:
 
     def execute(self, plan: StepPlan) -> StepResult:
         """One forward pass over the plan, then prompt scores, new tokens of its sequences and drafts behind them."""
-        scored = [self._scored_rows(plan, s) for s in range(len(plan.seq_ids))]
-        wanted_rows = np.unique(np.concatenate([_sampled_rows(plan), *scored]))
+        scored = self._scored_rows(plan)
+        wanted_rows = _sampled_rows(plan)
+        if scored:
+            wanted_rows = np.unique(np.concatenate([wanted_rows, *scored.values()]))
         self._start_clock()
         copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
         self._executor.forward(plan, wanted_rows)
         forward_ms = self._lap_ms()
         errors: dict[int, Exception] = {}
-        scores = [self._score(plan, s, rows, errors) for s, rows in enumerate(scored)]
+        scores: list[PromptLogprobs | None] = [None] * len(plan.seq_ids)
+        for s, rows in scored.items():
+            scores[s] = self._score(plan, s, rows, errors)
         samples = self._chooser.choose(plan, errors)
         sample_ms = self._lap_ms()
         if self._proposer is None or not plan.make_drafts:
@@ -84,16 +88,24 @@ class ModelRunner:
     def _step_ms(self, forward: float, sample: float, draft: float) -> StepMs | None:
         return StepMs(forward, sample, draft) if self._clock is not None else None
 
-    def _scored_rows(self, plan: StepPlan, s: int) -> np.ndarray:
-        """Rows of sequence s that judge a wanted prompt token (row at p judges the token at p + 1)."""
-        request = self._chooser.request_of(int(plan.seq_ids[s]))
-        first_row, end_row = int(plan.cu_seqlens_q[s]), int(plan.cu_seqlens_q[s + 1])
-        if request.score_start is None:
-            return np.empty(0, dtype=np.int64)
-        position = int(plan.context_lens[s])
-        begin = max(first_row, first_row + request.score_start - 1 - position)
-        end = min(end_row, first_row + len(request.prompt_token_ids) - 1 - position)
-        return np.arange(begin, max(begin, end), dtype=np.int64)
+    def _scored_rows(self, plan: StepPlan) -> dict[int, np.ndarray]:
+        """Rows int64 by place in the plan, for the sequences of which a step judges wanted prompt tokens (the row at p
+        judges the token at p + 1). Decode steps have no rows of prompts.
+        """
+        scored: dict[int, np.ndarray] = {}
+        if plan.kind == "decode":
+            return scored
+        bounds, positions = plan.cu_seqlens_q.tolist(), plan.context_lens.tolist()
+        for s, seq_id in enumerate(plan.seq_ids.tolist()):
+            request = self._chooser.request_of(seq_id)
+            if request.score_start is None:
+                continue
+            first_row, end_row, position = bounds[s], bounds[s + 1], positions[s]
+            begin = max(first_row, first_row + request.score_start - 1 - position)
+            end = min(end_row, first_row + len(request.prompt_token_ids) - 1 - position)
+            if begin < end:
+                scored[s] = np.arange(begin, end, dtype=np.int64)
+        return scored
 
     def _score(
         self,
@@ -103,8 +115,6 @@ class ModelRunner:
         errors: dict[int, Exception],
     ) -> PromptLogprobs | None:
         """Scores of sequence s's wanted prompt tokens, in blocks so that logits never exist for all of them at once."""
-        if not len(rows):
-            return None
         request = self._chooser.request_of(int(plan.seq_ids[s]))
         start = int(plan.positions[rows[0]]) + 1
         targets = torch.from_numpy(request.prompt_token_ids[start : start + len(rows)].astype(np.int64))
@@ -131,6 +141,9 @@ class ModelRunner:
 def _sampled_rows(plan: StepPlan) -> np.ndarray:
     """Rows int64 [n] that give tokens: of each sequence that samples, the first such row and those of its drafts."""
     sampled = np.flatnonzero(plan.samples)
+    first = first_sample_rows(plan)[sampled]
+    if len(plan.token_ids) == len(plan.seq_ids):  # no drafts
+        return first
     counts = plan.num_drafts[sampled].astype(np.int64) + 1
-    first = np.repeat(first_sample_rows(plan)[sampled], counts)
+    first = np.repeat(first, counts)
     return first + np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator, ExitStack
 from functools import partial
+from types import TracebackType
 from typing import Any, Final
 
 import torch
@@ -16,34 +17,66 @@ from deepinfer.worker.cpu_threads import threads_here
 _EXACT: Final = ("none", "ieee")  # words of torch for "float32 products in float32"
 
 
-@contextmanager
-def pinned_torch(num_threads: int | None = None) -> Generator[None, None, None]:
+class pinned_torch(ContextDecorator):
     """Inside, torch computes as this library was written for; afterwards the caller's settings are back.
 
     Autocast and inference mode are off, the default dtype is float32, the default device the CPU, float32 products are
     float32, and the choice of algorithms is torch's default one. Default dtype, precision and algorithms are settings
-    of the whole process: other threads see them changed while a step runs.
+    of the whole process: other threads see them changed while a step runs. Every step goes through here, so that what
+    is already as it should be costs no more than a look.
 
     Args:
         num_threads: CPU threads of torch's operations inside; None: as they are.
     """
-    with ExitStack() as stack:
-        _PROCESS.begin()
-        stack.callback(_PROCESS.end)
+
+    def __init__(self, num_threads: int | None = None) -> None:
+        self._num_threads = num_threads
+        self._stack: ExitStack | None = None
+        self._is_counted = self._had_grad = False
+
+    def _recreate_cm(self) -> pinned_torch:
+        return pinned_torch(self._num_threads)  # a decorated function may run in several threads at once
+
+    def __enter__(self) -> None:
+        self._had_grad = torch.is_grad_enabled()
+        try:
+            _PROCESS.begin()
+            self._is_counted = True
+            self._set_aside()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._stack is not None:
+            self._stack.close()
+        if self._had_grad:
+            torch.set_grad_enabled(True)
+        if self._is_counted:
+            _PROCESS.end()
+
+    def _set_aside(self) -> None:
+        """The settings of this thread."""
         for device_type in ("cpu", "cuda"):
             if torch.is_autocast_enabled(device_type):
-                stack.enter_context(torch.autocast(device_type, enabled=False))
+                self._undo().enter_context(torch.autocast(device_type, enabled=False))
         if torch.is_inference_mode_enabled():
-            stack.enter_context(torch.inference_mode(mode=False))
-        stack.enter_context(torch.no_grad())
-        if torch.get_default_device().type != "cpu":
-            stack.enter_context(torch.device("cpu"))
+            self._undo().enter_context(torch.inference_mode(mode=False))
+        torch.set_grad_enabled(False)
+        if torch.empty(0).device.type != "cpu":  # much quicker than get_default_device
+            self._undo().enter_context(torch.device("cpu"))
         before = torch.get_num_threads()
-        inside = before if num_threads is None else threads_here(num_threads)
+        inside = before if self._num_threads is None else threads_here(self._num_threads)
         if inside != before:
-            stack.callback(torch.set_num_threads, before)
+            self._undo().callback(torch.set_num_threads, before)
             torch.set_num_threads(inside)
-        yield
+
+    def _undo(self) -> ExitStack:
+        if self._stack is None:
+            self._stack = ExitStack()
+        return self._stack
 
 
 class _ProcessSettings:

@@ -83,6 +83,8 @@ class TokenChooser:
         drafts = self._take_drafts(plan)
         alive = np.flatnonzero(plan.samples)
         first_rows = first_sample_rows(plan)
+        seq_ids, num_drafts, token_ids = plan.seq_ids.tolist(), plan.num_drafts.tolist(), plan.token_ids
+        has_forks = len(plan.fork_seq_ids) > 0
         depth = 0
         while len(alive):
             rows = first_rows[alive] + depth
@@ -91,16 +93,18 @@ class TokenChooser:
                 self._probe.record("logits", torch.as_tensor(logits), torch.from_numpy(rows))
             indices = (plan.output_indices[alive] + depth).tolist()
             found = errors if depth == 0 else {}
-            judged = [drafts[s][depth] if depth < len(drafts[s]) else None for s in alive.tolist()]
-            tokens = self._next_tokens(logits, plan.seq_ids[alive].tolist(), indices, found, judged)
+            places = alive.tolist()
+            judged = [drafts[s][depth] if depth < len(drafts[s]) else None for s in places]
+            tokens = self._next_tokens(logits, [seq_ids[s] for s in places], indices, found, judged)
             survivors = []
-            for place, (s, token) in enumerate(zip(alive.tolist(), tokens, strict=True)):
+            for place, (s, token) in enumerate(zip(places, tokens, strict=True)):
                 if token is None:
                     continue
                 samples[s].append(token)
-                samples[s] += self._fork_tokens(plan, s, logits[place : place + 1], errors)
-                is_right = depth < plan.num_drafts[s] and token.token_id == plan.token_ids[first_rows[s] + depth + 1]
-                if is_right and not self._ends(int(plan.seq_ids[s]), token, indices[place]):
+                if has_forks:
+                    samples[s] += self._fork_tokens(plan, s, logits[place : place + 1], errors)
+                is_right = depth < num_drafts[s] and token.token_id == token_ids[first_rows[s] + depth + 1]
+                if is_right and not self._ends(seq_ids[s], token, indices[place]):
                     survivors.append(s)
             alive = np.asarray(survivors, dtype=np.int64)
             depth += 1

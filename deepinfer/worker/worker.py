@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from deepinfer._C import cpu
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.core.cache_spec import CacheSpec
@@ -48,8 +47,7 @@ class Worker:
     Attributes:
         model: its weights; None once closed.
         probe: research hooks.
-        backend: name of the ops.
-        context: of native code, for traces; None without.
+        backend: its ops, and the context of native code; None once closed.
 
     Args:
         config: resolved engine config (`EngineConfig.resolve`).
@@ -59,6 +57,11 @@ class Worker:
         num_valid_ids: ids the tokenizer has.
         eos_token_ids: ids that `first_n_token_no_eos` bans.
     """
+
+    backend: SelectedBackend | None
+    model: DeepSeekV41Model | None
+    _runner: ModelRunner | None
+    _plan: StepPlan | None  # of the running step
 
     @pinned_torch()
     def __init__(
@@ -71,10 +74,9 @@ class Worker:
         eos_token_ids: tuple[int, ...],
     ) -> None:
         self.probe = Probe(replace_points(model_config))
-        self.backend = backend.name
-        self.context: cpu.Context | None = backend.context
+        self.backend = backend
         self._num_threads = config.num_threads or 1
-        self._rows = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        self._plan = None
         self.device = device = resolve_device(config.device, backend.name)
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
@@ -98,10 +100,8 @@ class Worker:
             self.profiler = StepProfiler(executors.target, executors.draft, space, num_drafts, device)
         chooser = TokenChooser(executors.target, executors.sampler, self.probe, memory)
         clock = StepClock(device) if config.speculative.curve_source == "measure" else None
-        self.model: DeepSeekV41Model | None = model
-        self._runner: ModelRunner | None = ModelRunner(
-            executors.target, caches, chooser, proposer, num_valid_ids, clock
-        )
+        self.model = model
+        self._runner = ModelRunner(executors.target, caches, chooser, proposer, num_valid_ids, clock)
 
     def add_request(self, request: EngineRequest) -> None:
         """Make a sequence known before the first plan that names it."""
@@ -115,17 +115,20 @@ class Worker:
     def execute(self, plan: StepPlan) -> StepResult:
         """Run one step. The calling program's torch settings are set aside meanwhile."""
         runner = self._live()
-        self._rows = (np.repeat(plan.seq_ids, np.diff(plan.cu_seqlens_q)), plan.positions.astype(np.int64))
+        self._plan = plan
         with pinned_torch(self._num_threads):
             return runner.execute(plan)
 
     def current_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sequence number and position, int64 [T] each, of every row of the running step."""
-        return self._rows
+        """Sequence number and position, int64 [T] each, of every row of the running step; no rows before the first."""
+        if self._plan is None:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        plan = self._plan
+        return np.repeat(plan.seq_ids, np.diff(plan.cu_seqlens_q)), plan.positions.astype(np.int64)
 
     def close(self) -> None:
         """Give model and caches back; idempotent."""
-        self._runner = self.profiler = self.model = self.context = None
+        self._runner = self.profiler = self.model = self.backend = None
 
     def _live(self) -> ModelRunner:
         if self._runner is None:

@@ -1,0 +1,62 @@
+"""Op calls of a model, what they are worth, and the command that times them."""
+
+import json
+
+import torch
+
+from deepinfer.bench.op_call import OpCall
+from deepinfer.bench.recording_ops import RecordingOps
+from deepinfer.core.quantized_weight import QuantizedWeight, WeightFormat
+from deepinfer.ops import reference
+from tests.cli.test_main import MODEL, invoke
+
+
+def test_ops_of_a_model() -> None:
+    report = json.loads(invoke("bench", "ops", *MODEL, "--rows", "2", "--context-len", "7", "--repeats", "1", "--json"))
+    assert report["limits"]["gigabytes_per_second"] > 0
+    ops = {item["op"]: item for item in report["ops"]}
+    assert {"hc_mix", "quantized_linear", "moe", "sparse_attention", "linear", "rms_norm"} <= set(ops)
+    assert "cpu native" in ops["moe"]["backends"] and "sparse_attention" in invoke(
+        "bench", "ops", *MODEL, "--repeats", "1"
+    )
+    assert ops["rms_norm"]["multiply_adds"] is None and ops["moe"]["multiply_adds"] > 0
+    for item in report["ops"]:
+        assert item["rows"] == 2 and item["calls"] >= 1 and item["bytes"] > 0
+        assert {"reference", "cpu"} <= set(item["backends"])
+        assert all(figures["median_us"] > 0 for figures in item["backends"].values())
+
+
+def test_table_of_one_backend() -> None:
+    options = [*MODEL, "--rows", "1", "--context-len", "3", "--backend", "reference", "--repeats", "1"]
+    lines = invoke("bench", "ops", *options).splitlines()
+    assert "GB/s" in lines[0] and lines[1].endswith("reference us  memory  arithmetic")
+    invoke("bench", "ops", *MODEL, "--backend", "none", code=2)
+
+
+def test_work_of_calls() -> None:
+    x, weight = torch.zeros(3, 8), torch.zeros(5, 8)
+    linear = OpCall("linear", (x, weight, torch.float32), {}, torch.zeros(3, 5))
+    assert linear.num_bytes == 4 * (24 + 40 + 15) and linear.multiply_adds == 3 * 5 * 8
+    assert linear.shapes == "3x8 5x8" and not linear.is_empty
+
+    def experts(count: int) -> QuantizedWeight:
+        codes, scales = torch.zeros(count, 32, 16, dtype=torch.uint8), torch.zeros(count, 32, 1, dtype=torch.uint8)
+        return QuantizedWeight(codes, scales, WeightFormat.FP4_ROW32)
+
+    x, ids, weights = torch.zeros(2, 32), torch.tensor([[0, 3], [3, 0]]), torch.zeros(2, 2)
+    routed, one = experts(4), 32 * 17
+    moe = OpCall("moe", (x, ids, weights, routed, routed, routed, (experts(1),) * 3), {}, torch.zeros(2, 32))
+    assert moe.multiply_adds == 3 * 2 * 3 * 32 * 32  # two experts and the shared one
+    assert moe.num_bytes == 2 * 256 + 32 + 16 + 3 * (2 + 1) * one  # two of four experts are read
+
+
+def test_recording_counts_calls_of_equal_shapes() -> None:
+    ops = RecordingOps(reference)
+    for rows in (1, 1, 2, 0):
+        assert ops.rms_norm(torch.ones(rows, 4), None, 1e-6, torch.float32).shape == (rows, 4)
+    calls = list(ops.calls.values())
+    assert [(call.shapes, call.count, call.is_empty) for call in calls] == [
+        ("1x4", 2, False),
+        ("2x4", 1, False),
+        ("0x4", 1, True),
+    ]

@@ -1,0 +1,107 @@
+"""Traces: what is recorded, the file, and its summary."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from deepinfer import LLM, SamplingParams
+from deepinfer.errors import ConfigError
+from deepinfer.profile.span import Span
+from deepinfer.profile.step_trace import StepTrace
+from deepinfer.profile.trace_summary import TraceSummary
+from tests.support.golden_case import GOLDEN
+
+PHASES = ["schedule", "execute", "update", "emit"]
+
+
+def inside(spans: Sequence[Span], outer: Span) -> list[Span]:
+    return sorted((s for s in spans if outer.begin <= s.begin and s.end <= outer.end), key=lambda s: s.begin)
+
+
+def made_up() -> StepTrace:
+    """Two decode steps of 100 us, 20 us apart, behind a prefill: each 50 and 10 us in calls, 40 and 5 us in ops."""
+    spans = [Span("step", "host", 0, 10_000, {"kind": "prefill"})]
+    for start in (20_000, 140_000):
+        spans += [
+            Span("schedule", "host", start, start + 5_000),
+            Span("execute", "host", start + 5_000, start + 85_000),
+            Span("forward", "call", start + 10_000, start + 60_000),
+            Span("moe", "op", start + 10_000, start + 50_000),
+            Span("matmul", "op", start + 20_000, start + 30_000),  # inside the other: counts once
+            Span("sample", "call", start + 70_000, start + 80_000),
+            Span("argmax", "op", start + 70_000, start + 75_000),
+            Span("step", "host", start, start + 100_000, {"kind": "decode"}),
+        ]
+    return StepTrace(spans, {"backend": "cpu"}, 3)
+
+
+def test_summary_of_a_made_up_trace() -> None:
+    summary = TraceSummary.of(made_up(), "decode")
+    assert summary.num_steps == 2 and summary.step_us == 100
+    assert summary.native_share == 0.6 and summary.kernel_share == 0.45
+    assert summary.native_share_of_loop == 0.5  # 60 of the 120 us from the first step to the second
+    phases = {item.name: (item.us, item.native_us, item.kernel_us, item.gap_us) for item in summary.phases}
+    assert phases == {
+        "schedule": (5, 0, 0, 5),
+        "execute": (80, 60, 45, 20),
+        "between steps": (20, 0, 0, 20),
+    }
+    assert summary.ops == (("moe", 1, 40), ("argmax", 1, 5))
+    assert json.loads(json.dumps(summary.to_dict()))["phases"][1]["gap_us"] == 20
+    with pytest.raises(ConfigError, match="no verify step"):
+        TraceSummary.of(made_up(), "verify")
+
+
+def test_file_is_a_chrome_trace_and_reads_back(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    made_up().write(file)
+    content = json.loads(file.read_text())
+    names = {event["tid"]: event["args"]["name"] for event in content["traceEvents"] if event["name"] == "thread_name"}
+    lanes = {event["name"]: names[event["tid"]] for event in content["traceEvents"] if event["ph"] == "X"}
+    assert lanes["step"] == lanes["forward"] == "host" and lanes["moe"] == "kernels"
+    back = StepTrace.read(file)
+    assert TraceSummary.of(back, "decode") == TraceSummary.of(made_up(), "decode")
+    assert back.modes == {"backend": "cpu"} and back.num_lost == 3
+    for text in ("{}", '{"traceEvents": [{"ph": "X"}], "otherData": {"num_lost": 0}}', "[]"):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=r"trace\.json"):
+            StepTrace.read(file)
+    with pytest.raises(ConfigError, match="cannot be written"):
+        made_up().write(tmp_path / "no" / "such.json")
+
+
+def test_phases_calls_and_ops_nest() -> None:
+    params = SamplingParams(temperature=0.0, max_tokens=3, ignore_eos=True)
+    with LLM(GOLDEN / "nano-s1", backend="cpu", numerics="fp32", speculative="off", max_num_seqs=2) as llm:
+        with llm.trace() as trace:
+            outputs = llm.generate([[5, 6, 7], [8, 9]], params, use_tqdm=False)
+            with pytest.raises(ConfigError, match="being traced already"), llm.trace():
+                pass
+        number = len(trace.spans)
+        again = llm.generate([[5, 6, 7], [8, 9]], params, use_tqdm=False)
+    assert number == len(trace.spans) and trace.num_lost == 0  # the recording has ended
+    assert [o.outputs[0].token_ids for o in outputs] == [o.outputs[0].token_ids for o in again]
+    steps = [span for span in trace.spans if span.name == "step"]
+    assert [step.details["kind"] for step in steps] == ["prefill", "decode", "decode"]
+    assert steps[1].details["num_seqs"] == steps[1].details["num_tokens"] == 2
+    for step in steps:
+        hosts = [s for s in inside(trace.spans, step) if s.lane == "host" and s.name != "step"]
+        assert [span.name for span in hosts] == PHASES
+        calls = [s for s in inside(trace.spans, hosts[1]) if s.lane == "call"]
+        assert [span.name for span in calls] == ["forward", "logits", "sample"]
+        assert [s for s in trace.spans if s.lane == "call" and s in inside(trace.spans, step)] == calls
+        assert {"moe", "sparse_attention", "hc_mix"} <= {s.name for s in inside(trace.spans, calls[0])}
+
+
+def test_reference_backend_has_a_host_lane_only() -> None:
+    params = SamplingParams(temperature=0.0, max_tokens=2, ignore_eos=True)
+    with LLM(GOLDEN / "nano-s1", backend="reference", numerics="fp32", speculative="off", max_num_seqs=1) as llm:
+        with pytest.raises(RuntimeError, match="mine"), llm.trace() as trace:
+            llm.generate([[5, 6, 7]], params, use_tqdm=False)
+            raise RuntimeError("mine")
+        assert {span.lane for span in trace.spans} == {"host"}
+        assert TraceSummary.of(trace, "decode").native_share == 0
+        with llm.trace():  # the broken one has ended
+            pass
