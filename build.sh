@@ -4,6 +4,7 @@
 #   ./build.sh run      set up, then run the offline example on the bundled model
 #   ./build.sh test     set up, then all C++ and Python tests (further words go to pytest)
 #   ./build.sh lint     set up, then every linter
+#   ./build.sh sanitize the C++ tests alone, with the address and undefined-behaviour sanitizers, then with the thread's
 # An active virtual environment is used as it is; otherwise .venv is made, with the interpreter that PYTHON names
 # (python3). Needed: Linux, Python 3.11 or newer, a C++20 compiler (g++ 12 or newer); for the tests doctest
 # (apt-get install doctest-dev). Everything may be repeated: what is there already is kept.
@@ -83,13 +84,15 @@ require_doctest() {
     die "the C++ tests need doctest: apt-get install doctest-dev, or put doctest/doctest.h on CPLUS_INCLUDE_PATH"
 }
 
+# cpp_tests FOLDER [SANITIZERS]
 cpp_tests() {
   mkdir -p build
   require_doctest
-  say "C++ tests"
-  cmake -S . -B build/cpp -DCMAKE_BUILD_TYPE=RelWithDebInfo >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
-  cmake --build build/cpp -j "$(nproc)" >>build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
-  ctest --test-dir build/cpp --output-on-failure
+  say "C++ tests${2:+ with the sanitizers $2}"
+  cmake -S . -B "$1" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DDEEPINFER_SANITIZE="${2:-}" >build/cmake.log 2>&1 ||
+    { cat build/cmake.log; exit 1; }
+  cmake --build "$1" -j "$(nproc)" >>build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
+  ctest --test-dir "$1" --output-on-failure
 }
 
 run_linters() {
@@ -106,7 +109,8 @@ run_linters() {
 case "${1:-}" in
   "") use_environment; set_up ;;
   run) use_environment; set_up; say "examples/offline_inference.py"; python examples/offline_inference.py "${@:2}" ;;
-  test) use_environment; set_up dev; cpp_tests; say "Python tests"; python -m pytest "${@:2}" ;;
+  test) use_environment; set_up dev; cpp_tests build/cpp; say "Python tests"; python -m pytest "${@:2}" ;;
+  sanitize) cpp_tests build/asan address,undefined; cpp_tests build/tsan thread ;;
   lint) use_environment; set_up dev; run_linters ;;
   -h | --help | help) usage ;;
   *) printf "build.sh: unknown command '%s'\n" "$1" >&2; usage >&2; exit 2 ;;

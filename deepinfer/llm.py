@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -13,7 +13,6 @@ from deepinfer.config.numerics import Numerics
 from deepinfer.engine.call_params import params_per_prompt
 from deepinfer.engine.engine_options import engine_config
 from deepinfer.engine.prefix_handle import PrefixHandle
-from deepinfer.engine.progress import Progress
 from deepinfer.engine.prompt_encoder import split_prompts
 from deepinfer.engine.request_batch import RequestBatch
 from deepinfer.engine.request_ids import RequestIds
@@ -154,7 +153,7 @@ class LLM:
         batch, num_prompts = self._batch(split_prompts(prompts, prompt_token_ids), sampling_params, request_ids)
         if strict:
             batch.raise_first_error()
-        return _in_order(batch, num_prompts, use_tqdm)
+        return batch.in_order(num_prompts, use_tqdm)
 
     def generate_iter(
         self, prompts: Any, sampling_params: Params = None, *, request_ids: Sequence[str] | None = None
@@ -194,7 +193,7 @@ class LLM:
         batch = self._new_batch()
         for request_id, context, target in zip(ids, contexts, targets, strict=True):
             batch.add_scoring(request_id, context, target)
-        outputs = _in_order(batch, len(ids), use_tqdm)
+        outputs = batch.in_order(len(ids), use_tqdm)
         return [_judged(batch, output) for output in outputs]
 
     def chat(
@@ -224,7 +223,7 @@ class LLM:
         batch, num_prompts = self._batch(call.prompts, call.params, request_ids)
         if strict:
             batch.raise_first_error()
-        outputs = _in_order(batch, num_prompts, use_tqdm)
+        outputs = batch.in_order(num_prompts, use_tqdm)
         return [call.answers.output(place, output) for place, output in enumerate(outputs)]
 
     def stream_chat(
@@ -336,22 +335,12 @@ class LLM:
         finally:
             probe.restore(point, function)
 
-    @contextmanager
-    def trace(self) -> Generator[StepTrace, None, None]:
-        """Inside, note when phases of steps, native calls and ops begin and end; `StepTrace.write` makes a chrome-trace
-        file of it afterwards. One at a time.
+    def trace(self) -> AbstractContextManager[StepTrace]:
+        """Inside, note when phases of steps, native calls and ops begin and end; the trace is filled at the end, and
+        `StepTrace.write` makes a chrome-trace file of it. One at a time.
         """
         self._require_open()
-        config, backend = self._runtime.config, self._runtime.worker.backend
-        assert backend is not None, "the worker lives as long as this LLM is open"
-        modes = {
-            "backend": backend.name,
-            "numerics": config.numerics.value,
-            "num_threads": config.num_threads,
-            "num_drafts": config.speculative.num_drafts or 0,
-        }
-        with traced_steps(self._runtime.engine, backend.context, modes) as trace:
-            yield trace
+        return traced_steps(self._runtime)
 
     def close(self) -> None:
         """Give model and caches back; idempotent. Later use raises EngineClosedError."""
@@ -400,15 +389,6 @@ class LLM:
         conversations = split_conversations(messages)
         per_conversation = params_per_prompt(params, len(conversations), self.default_params)
         return ChatCall(self._chat_format, runtime.tokenizer, conversations, per_conversation, options)
-
-
-def _in_order(batch: RequestBatch, num_prompts: int, use_tqdm: UseTqdm) -> list[RequestOutput]:
-    outputs: dict[int, RequestOutput] = {}
-    with Progress(use_tqdm, num_prompts, "Processed prompts") as progress, closing(batch.finished()) as ended:
-        for place, output in ended:
-            outputs[place] = output
-            progress.advance()
-    return [outputs[place] for place in range(num_prompts)]
 
 
 def _judged(batch: RequestBatch, output: RequestOutput) -> tuple[float, bool, list[float]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from deepinfer.engine.encoded_prompt import EncodedPrompt
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.mailbox import Mailbox
 from deepinfer.engine.own_error import own_error
+from deepinfer.engine.progress import Progress
 from deepinfer.engine.prompt_encoder import PromptEncoder, prompt_text
 from deepinfer.engine.prompt_scores import PromptScores
 from deepinfer.engine.sync_loop import SyncLoop
@@ -76,6 +78,20 @@ class RequestBatch:
                 if isinstance(error, RequestError):
                     raise RequestError(message, code=error.code) from error
                 raise type(error)(message) from error
+
+    def in_order(self, num_prompts: int, use_tqdm: bool | Callable[..., Any]) -> list[RequestOutput]:
+        """All outputs, in the order of the prompts.
+
+        Args:
+            num_prompts: of the call.
+            use_tqdm: a progress bar, or a callable that makes one.
+        """
+        outputs: dict[int, RequestOutput] = {}
+        with Progress(use_tqdm, num_prompts, "Processed prompts") as progress, closing(self.finished()) as ended:
+            for place, output in ended:
+                outputs[place] = output
+                progress.advance()
+        return [outputs[place] for place in range(num_prompts)]
 
     def finished(self) -> Generator[tuple[int, RequestOutput], None, None]:
         """Submit everything and yield (place in the call, output) as requests end."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
-from deepinfer._C import cpu
-from deepinfer.engine.llm_engine import LLMEngine
-from deepinfer.errors import ConfigError
+from deepinfer.engine.runtime import EngineRuntime
+from deepinfer.errors import ConfigError, EngineClosedError
 from deepinfer.profile.host_trace import HostTrace
 from deepinfer.profile.span import Span
 from deepinfer.profile.step_trace import StepTrace
@@ -17,32 +16,34 @@ _CAPACITY: Final = 1 << 20  # native spans
 
 
 @contextmanager
-def traced_steps(
-    engine: LLMEngine, context: cpu.Context | None, modes: dict[str, Any]
-) -> Generator[StepTrace, None, None]:
+def traced_steps(runtime: EngineRuntime) -> Generator[StepTrace, None, None]:
     """Everything that steps do inside the block; the trace is filled at its end.
-
-    Args:
-        engine: whose steps.
-        context: of its native code; None: the host alone is traced.
-        modes: what runs, for the trace.
 
     Raises ConfigError when the engine is being traced already.
     """
+    engine, config, backend = runtime.engine, runtime.config, runtime.worker.backend
+    if backend is None:
+        raise EngineClosedError("this engine is closed; build a new LLM")
     if engine.trace is not None:
         raise ConfigError("this engine is being traced already; end that trace first")
-    trace = StepTrace(modes=modes)
+    trace = StepTrace()
+    trace.modes = {
+        "backend": backend.name,
+        "numerics": config.numerics.value,
+        "num_threads": config.num_threads,
+        "num_drafts": config.speculative.num_drafts or 0,
+    }
     host = engine.trace = HostTrace()
-    if context is not None:
-        context.start_trace(_CAPACITY)
+    if backend.context is not None:
+        backend.context.start_trace(_CAPACITY)
     try:
         yield trace
     finally:
         engine.trace = None
         trace.spans += host.spans
-        if context is not None:
+        if backend.context is not None:
             trace.spans += [
                 Span(name, "call" if is_call else "op", begin, end)
-                for name, is_call, begin, end in context.stop_trace()
+                for name, is_call, begin, end in backend.context.stop_trace()
             ]
-            trace.num_lost = context.num_lost_events
+            trace.num_lost = backend.context.num_lost_events
