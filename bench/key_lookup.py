@@ -83,7 +83,7 @@ def full_attention(original: Attention, x: torch.Tensor, ctx: StepContext) -> to
     q = projections.query(projections.query_latent(x), cos, sin).float()
     window, index = original._window_vectors(x, cos, sin, ctx), ctx.window.window_index
     near = window[index.clamp(min=0)]
-    far = ops.decode_vectors(entries.gather_group(cache, group), cache.format)[0]
+    far = ops.decode_vectors(entries.gather_group(cache, group, range(group.num_entries)), cache.format)[0]
     hidden = torch.arange(far.shape[0]) >= entries.num_visible[:, None]
     logits = torch.cat((q @ near.transpose(1, 2), q @ far.T), dim=2) * config.softmax_scale
     logits.masked_fill_(torch.cat((index < 0, hidden), dim=1)[:, None], -torch.inf)

@@ -16,7 +16,7 @@ _MOST_SEQS = 2**20  # as many as a scheduler may have
 
 @dataclass(frozen=True, slots=True)
 class LengthFit:
-    """Caches and a step's scratch in what weights leave, by the rules of worker/memory.py; numerics official.
+    """Caches, rotary tables and a step's scratch in what weights leave (worker/memory.py), in numerics official.
 
     Attributes:
         num_tokens: tokens of a sequence that was asked about.
@@ -40,7 +40,8 @@ class LengthFit:
         def need(num_seqs: int, length: int) -> int:
             scratch = StepScratch(config, num_rows, min(num_seqs, num_rows), length).num_bytes
             blocks = num_seqs * -(-length // _BLOCK_SIZE)
-            return blocks * block_bytes(table) + num_seqs * slot_bytes(table) + scratch
+            rotary = 8 * config.qk_rope_head_dim * length  # cos and sin of two tables (models/deepseek_v41/rope.py)
+            return blocks * block_bytes(table) + num_seqs * slot_bytes(table) + rotary + scratch
 
         scratch = StepScratch(config, num_rows, 1, num_tokens).num_bytes
         return cls(

@@ -73,7 +73,8 @@ def test_length_fit_is_tight() -> None:
 
     def need(num_seqs: int, length: int) -> int:
         scratch = StepScratch(CONFIG, 512, num_seqs, length).num_bytes
-        return num_seqs * (-(-length // 128) * block_bytes(table) + slot_bytes(table)) + scratch
+        rotary = 2 * 2 * 4 * length * CONFIG.qk_rope_head_dim // 2
+        return num_seqs * (-(-length // 128) * block_bytes(table) + slot_bytes(table)) + rotary + scratch
 
     assert fit.num_seqs > 1 and need(fit.num_seqs, 1000) <= free < need(fit.num_seqs + 1, 1000)
     assert need(1, fit.longest) <= free < need(1, fit.longest + 1)
