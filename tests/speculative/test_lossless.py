@@ -13,6 +13,7 @@ import pytest
 from deepinfer import LLM, RequestOutput, SamplingParams
 from deepinfer.checkpoint.writer import write_random_checkpoint
 from tests.support.golden_case import GOLDEN
+from tests.support.random_config import random_draft_config
 from tests.support.tiny_config import tiny_config
 
 PROMPTS = json.loads((files("deepinfer") / "data/mini/prompts.json").read_text("utf-8"))
@@ -96,6 +97,33 @@ def test_random_checkpoints(seed: int, tmp_path: Path) -> None:
     off, _ = run(tmp_path, prompts, params, speculative="off", **options)
     on, _ = run(tmp_path, prompts, params, **options)
     assert_equal(on, off)
+
+
+@pytest.mark.parametrize("seed", [100, 103])
+def test_random_configs(seed: int, tmp_path: Path) -> None:
+    """Other stages, blocks, ranks, experts and windows, under both rules; drafts far longer than block and window."""
+    config = random_draft_config(seed)
+    write_random_checkpoint(config, tmp_path, seed=seed)
+    prompts, params = prompts_of(5, 280, 30), mixed_params(5, 12)
+    options: dict[str, Any] = {"numerics": "fp32", "max_model_len": 48, "max_num_seqs": 3, "block_size": 4}
+    off, _ = run(tmp_path, prompts, params, speculative="off", **options)
+    for num_drafts in (config["text_config"]["dspark_block_size"], 16 + seed % 17):
+        on, stats = run(
+            tmp_path, prompts, params, speculative={"num_drafts": num_drafts}, max_prefill_chunk=7, **options
+        )
+        assert_equal(on, off)
+        assert stats.num_drafts_verified > 0
+        free, _ = run(
+            tmp_path, prompts, params, speculative={"num_drafts": num_drafts}, batch_invariant=False, **options
+        )
+        greedy = [place for place, item in enumerate(params) if item.greedy]
+        assert_equal([free[place] for place in greedy], [off[place] for place in greedy])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 224))
+def test_many_random_configs(seed: int, tmp_path: Path) -> None:
+    test_random_configs(seed, tmp_path)
 
 
 def test_structured_output_and_stop_strings() -> None:

@@ -63,3 +63,21 @@ def random_config(seed: int) -> dict[str, Any]:
     if rng.random() < 0.3:
         text["rope_scaling"] = None
     return config
+
+
+def random_draft_config(seed: int) -> dict[str, Any]:
+    """The same with a draft model of drawn stages, block, rank and experts."""
+    config, rng = random_config(seed), random.Random(seed + 10**6)
+    text = config["text_config"]
+    stages, layers, experts = rng.choice([1, 2, 4]), text["num_hidden_layers"], rng.choice([1, 3, 8])
+    text |= {
+        "num_nextn_predict_layers": stages,
+        "compress_ratios": [*text["compress_ratios"], *[0] * stages],
+        "dspark_block_size": rng.choice([1, 2, 5, 9]),
+        "dspark_noise_token_id": rng.randrange(text["vocab_size"]),
+        "dspark_target_layer_ids": rng.sample(range(layers), rng.randint(1, min(3, layers))),
+        "dspark_markov_rank": rng.choice([1, 5, 16, 33]),
+        "dspark_n_routed_experts": experts,
+        "dspark_num_experts_per_tok": rng.randint(1, experts),
+    }
+    return config
