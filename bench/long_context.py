@@ -117,19 +117,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=100_000, help="prompt tokens")
     parser.add_argument("--decode", type=int, default=8, help="tokens generated behind it")
+    parser.add_argument("--backend", default="auto", help="auto, reference or cpu")
     parser.add_argument("--step-tokens", type=int, default=512, help="tokens of a prefill step")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         write_random_checkpoint(_CONFIG, folder)
         length = options.tokens + options.decode
-        sizes = {"max_model_len": length, "max_num_seqs": 1, "max_num_batched_tokens": options.step_tokens}
+        sizes: dict[str, Any] = {
+            "backend": options.backend,
+            "max_model_len": length,
+            "max_num_seqs": 1,
+            "max_num_batched_tokens": options.step_tokens,
+        }
         with LLM(folder, **sizes) as llm:
             plan = llm._runtime.worker.memory_plan
             seconds, busy = run(llm, options.tokens, options.decode)
-            cost = llm.stats().cost
+            cost, backend = llm.stats().cost, llm._runtime.worker.backend.name
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(plan.explain())
-    print(f"{options.tokens:,} + {options.decode} tokens in {seconds:.0f} s, {busy:.0f} s of the processor")
+    print(
+        f"backend {backend}: {options.tokens:,} + {options.decode} tokens in {seconds:.0f} s ({busy:.0f} s of a core)"
+    )
     print(f"{cost.flops:.3e} FLOPs, {cost.bytes:.3e} bytes by the estimator")
     print(f"peak {format_byte_size(peak)}, plan {format_byte_size(plan.peak_bytes)}: {peak / plan.peak_bytes - 1:+.1%}")
 

@@ -1,4 +1,4 @@
-"""How much memory the largest step takes beside weights and caches, on a CPU."""
+"""How much memory the largest step of the reference ops takes beside weights and caches, on a CPU."""
 
 from __future__ import annotations
 

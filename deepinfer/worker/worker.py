@@ -31,6 +31,7 @@ from deepinfer.worker.memory_plan import MemoryPlan
 from deepinfer.worker.model_loader import load_model
 from deepinfer.worker.model_runner import ModelRunner
 from deepinfer.worker.model_shape import model_shape
+from deepinfer.worker.native_scratch import NativeScratch
 from deepinfer.worker.pinned_torch import pinned_torch
 from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.step_clock import StepClock
@@ -86,7 +87,7 @@ class Worker:
         dtype, block_size = config.cache.kv_cache_dtype, config.cache.block_size
         table = cache_table(model_config, config.numerics, dtype, block_size, num_drafts)
         self.model_shape = model_shape(model_config, config.numerics, table, num_drafts)
-        self.memory_plan = plan = _plan_memory(config, model_config, table, device)
+        self.memory_plan = plan = _plan_memory(config, model_config, table, (device, backend.name))
         logger.info("caches on %s:\n  %s", device, plan.explain().replace("\n", "\n  "))
         caches = allocate_caches(table, plan.num_blocks, plan.num_slots, device)
         executors = Executors.build(backend, model, caches, Sampler(num_valid_ids, eos_token_ids), self.probe)
@@ -137,17 +138,22 @@ class Worker:
 
 
 def _plan_memory(
-    config: EngineConfig, model_config: DeepSeekV41Config, table: tuple[CacheSpec, ...], device: torch.device
+    config: EngineConfig, model_config: DeepSeekV41Config, table: tuple[CacheSpec, ...], place: tuple[torch.device, str]
 ) -> MemoryPlan:
-    """Sizes of the caches; on a CPU beside what the process holds by now, weights included, and a step's scratch."""
+    """Sizes of the caches on `place`, a device and its backend.
+
+    On a CPU they stand beside what the process holds by now, weights included, and a step's scratch.
+    """
     options = config.scheduler
     assert options.max_model_len and options.max_num_batched_tokens, "the engine config is not resolved"
+    device, backend = place
     is_cpu = device.type == "cpu"
+    estimate = NativeScratch if backend == "cpu" else StepScratch
     resident = scratch = 0
     if is_cpu:
         rows = options.max_num_batched_tokens
         sizes = (rows, min(options.max_num_seqs, rows), options.max_model_len, config.speculative.num_drafts or 0)
-        resident, scratch = resident_bytes(), StepScratch(model_config, *sizes).num_bytes
+        resident, scratch = resident_bytes(), estimate(model_config, *sizes).num_bytes
     demand = MemoryDemand(table, options.max_num_seqs, options.max_model_len, is_cpu, resident, scratch)
     return plan_memory(demand, config.cache, memory_probe(device))
 

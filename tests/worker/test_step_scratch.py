@@ -16,6 +16,7 @@ from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.kv_cache import block_bytes, cache_table, slot_bytes
 from deepinfer.worker.length_fit import LengthFit
 from deepinfer.worker.memory import MemoryDemand, plan_memory
+from deepinfer.worker.native_scratch import NativeScratch
 from deepinfer.worker.step_scratch import StepScratch
 
 MIB = 1 << 20
@@ -43,6 +44,19 @@ class Probe:
 def test_estimates_are_near_what_was_measured(sizes: dict[str, Any], measured: int) -> None:
     """MiB of peak resident memory, less what was resident before the caches and less these (doc/long_context.md)."""
     assert replace(SCRATCH, **sizes).num_bytes / MIB == pytest.approx(measured, rel=1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "measured"),
+    [((512, 1, 2000), 14), ((2048, 4, 1000), 47), ((256, 16, 100), 10), ((2048, 1, 8000), 46)],
+)
+def test_native_estimates_are_near_what_was_measured(sizes: tuple[int, int, int], measured: int) -> None:
+    assert NativeScratch(CONFIG, *sizes).num_bytes / MIB == pytest.approx(measured, rel=1 / 3)
+
+
+def test_native_scores_are_bounded_in_the_context() -> None:
+    sizes = [NativeScratch(CONFIG, 512, 1, length).num_bytes for length in (2**14, 2**17, 2**20)]
+    assert sizes[0] == sizes[1] == sizes[2]
 
 
 def test_scratch_is_bounded_in_the_context_but_for_scores() -> None:
