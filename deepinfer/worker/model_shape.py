@@ -36,7 +36,7 @@ def model_shape(
     shape.index_dim = config.index_head_dim
     shape.index_topk = config.index_topk
     shape.candidate_blocks = config.candidate_topk_blocks
-    shape.candidate_block_size = config.candidate_block_size
+    shape.candidate_block_size = max(config.candidate_block_size, 1)  # 0 without candidates: no layer counts with it
     shape.num_experts = config.n_routed_experts
     shape.experts_per_token = config.num_experts_per_tok
     shape.expert_width = config.moe_intermediate_size

@@ -29,9 +29,13 @@ def parse(values: dict) -> DeepSeekV41Config:
 
 
 def config_of(seed: int) -> DeepSeekV41Config:
-    """Every third one is the tiny config with its draft model, the others are random layouts."""
+    """Every third one is the tiny config with its draft model, the others are random layouts; one has no candidates."""
     values = random_config(seed) if seed % 3 else tiny_config(tie_word_embeddings=bool(seed % 2))
     values["text_config"]["vocab_size"] = 4096
+    if seed == 3:
+        values["text_config"]["candidate_source_layer_id"] = None
+        for name in ("candidate_topk_blocks", "candidate_block_size"):
+            del values["text_config"][name]
     return parse(values)
 
 
