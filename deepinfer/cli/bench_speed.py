@@ -13,6 +13,7 @@ from deepinfer.bench.draft_mode import DraftMode
 from deepinfer.bench.prompt_file import Prompt, mixed_prompts, random_prompts, read_prompts
 from deepinfer.cli.report_table import ReportTable
 from deepinfer.cli.reported_errors import reported_errors
+from deepinfer.cli.require_paths import require_paths
 from deepinfer.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def _measure(
     output_len: int,
     repeats: int,
 ) -> list[SpeedFigures]:
+    require_paths(source[1], None)
     from deepinfer.bench.speed_bench import measure_speed
     from deepinfer.llm import LLM
 

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from deepinfer.bench.prompt_file import mixed_prompts, random_prompts
 from deepinfer.cli.report_table import ReportTable
 from deepinfer.cli.reported_errors import reported_errors
-from deepinfer.errors import ConfigError
+from deepinfer.cli.require_paths import require_paths
 from deepinfer.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def record(
     }
     params = SamplingParams(temperature=0.0, max_tokens=steps + 1, ignore_eos=True)
     with reported_errors():
-        if not output.parent.is_dir():
-            raise ConfigError(f"{str(output)!r} cannot be written: there is no directory {str(output.parent)!r}")
+        require_paths(None, output)
         from deepinfer.llm import LLM
 
         with LLM(**options) as llm:
