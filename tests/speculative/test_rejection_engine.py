@@ -59,19 +59,17 @@ def test_the_next_three_tokens_5000_times(budget, request):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("wrong", ["always", "draft", "coin"])
+@pytest.mark.parametrize("wrong", ["always", "draft"])
 def test_a_wrong_sampler_is_caught(wrong, llm, monkeypatch):
     honest = sampler_module.judge_drafts
 
     def judge(target, draft, ids, coins, words):
-        if wrong == "coin":
-            return honest(target, draft, ids, coins, coins)
         judged = honest(target, draft, ids, coins, words)
         from_draft = sampler_module.draw(draft.to(torch.int64), words)
         return ids if wrong == "always" else torch.where(judged == ids, ids, from_draft)
 
     monkeypatch.setattr(sampler_module, "judge_drafts", judge)
-    assert fails(*triples(llm, 500 if wrong == "coin" else 120, 10))  # a shared word bends the residual only
+    assert fails(*triples(llm, 120, 10))
 
 
 def test_values_and_rules_are_the_target_s(llm):
