@@ -65,7 +65,7 @@ class pinned_torch(ContextDecorator):
         if torch.is_inference_mode_enabled():
             self._undo().enter_context(torch.inference_mode(mode=False))
         torch.set_grad_enabled(False)
-        if torch.empty(0).device.type != "cpu":  # much quicker than get_default_device
+        if torch.get_default_device().type != "cpu":
             self._undo().enter_context(torch.device("cpu"))
         before = torch.get_num_threads()
         inside = before if self._num_threads is None else threads_here(self._num_threads)
