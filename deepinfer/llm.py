@@ -49,7 +49,7 @@ class LLM:
         tokenizer: directory of another tokenizer; None: the model's.
         revision: hub revision of the model.
         device: "auto", "cpu", "cuda" or "cuda:<index>".
-        backend: "auto", "reference", "cpu" or "cuda".
+        backend: "auto" (the fastest; with numerics "fp32-quant" the reference), "reference", "cpu" or "cuda".
         max_model_len: prompt and output tokens of a sequence; None: the model's own limit.
         max_num_seqs: sequences that run at once.
         max_num_batched_tokens: tokens computed in a step; None: chosen by backend.

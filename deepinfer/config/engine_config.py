@@ -47,7 +47,7 @@ class EngineConfig:
         tokenizer: directory or file of another tokenizer; None: the model's.
         revision: hub revision of `model`.
         device: "auto", "cpu", "cuda" or "cuda:<index>".
-        backend: "auto", "reference", "cpu" or "cuda".
+        backend: "auto" (the fastest; with numerics "fp32-quant" the reference), "reference", "cpu" or "cuda".
         numerics: rounding mode.
         seed: engine seed, 0 .. 2^64-1; seeds of requests without one are derived from it.
         generation_config: "auto": the checkpoint's generation_config.json gives defaults; "none": ignored.

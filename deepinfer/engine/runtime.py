@@ -74,7 +74,7 @@ class EngineRuntime:
         use_params = config.generation_config == "auto"
         defaults = GenerationDefaults.read(directory, use_params=use_params, vocab_size=model_config.vocab_size)
         num_threads = choose_num_threads(config.num_threads, model_config.hidden_size)
-        backend = select_backend(config.backend, config.device, num_threads, config.cpu_isa)
+        backend = select_backend(config.backend, config.device, num_threads, config.cpu_isa, config.numerics)
         config = replace(config.resolve(model_config, backend.name), num_threads=num_threads)
         eos_token_ids = tuple(dict.fromkeys((*model_config.eos_token_ids, *defaults.eos_token_ids)))
         num_valid_ids = min(tokenizer.size, model_config.vocab_size)

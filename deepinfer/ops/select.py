@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from deepinfer._C import cpu
+from deepinfer.config.numerics import Numerics
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
 from deepinfer.ops import reference
 from deepinfer.ops.contract import Ops
@@ -14,16 +15,23 @@ from deepinfer.ops.selected_backend import SelectedBackend
 __all__ = ["SelectedBackend", "select_backend"]
 
 _NAMES = ("auto", "reference", "cpu", "cuda")
+_REFERENCE_NAMED = "backend = 'reference' was named"
 
 
-def select_backend(backend: str, device: str, num_threads: int = 1, cpu_isa: str = "auto") -> SelectedBackend:
+def select_backend(
+    backend: str, device: str, num_threads: int = 1, cpu_isa: str = "auto", numerics: Numerics = Numerics.OFFICIAL
+) -> SelectedBackend:
     """Pick the ops for a device.
+
+    With `numerics` FP32_QUANT "auto" is the reference: that mode is there to compare values with those of others,
+    and one value on a rounding edge, moved by another order of summation, spreads over a window of positions.
 
     Args:
         backend: "auto", "reference", "cpu" or "cuda".
         device: "auto" or a torch device, e.g. "cpu" or "cuda:0".
         num_threads: of native CPU code.
         cpu_isa: instruction set of native CPU code: "auto", "scalar", "avx2" or "avx512".
+        numerics: mode of the engine.
 
     Returns:
         The backend, why it was picked and why the others were not (`deepinfer env` shows this).
@@ -38,10 +46,12 @@ def select_backend(backend: str, device: str, num_threads: int = 1, cpu_isa: str
     if backend in missing:
         raise UnsupportedFeatureError(f"backend = {backend!r}: {missing[backend]}; use backend='reference' or 'auto'")
     reason = "named explicitly"
-    if backend == "reference" or "cpu" in missing:
+    compares = backend == "auto" and numerics is Numerics.FP32_QUANT
+    if backend == "reference" or "cpu" in missing or compares:
         if backend == "auto":
-            reason = f"the only backend of this version that runs on {device}"
-        rejected = missing if "cpu" in missing else {**missing, "cpu": "backend = 'reference' was named"}
+            runs_only = f"the only backend of this version that runs on {device}"
+            reason = runs_only if "cpu" in missing else "numerics = 'fp32-quant' compares values with the reference's"
+        rejected = missing if "cpu" in missing else {**missing, "cpu": reason if compares else _REFERENCE_NAMED}
         return SelectedBackend("reference", cast(Ops, reference), reason, rejected)
     context = _context(num_threads, cpu_isa)
     if backend == "auto":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepinfer._C import cpu
+from deepinfer.config.numerics import Numerics
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
 from deepinfer.ops import reference, select_backend
 from deepinfer.ops.cpu import CpuOps
@@ -17,6 +18,13 @@ def test_auto_on_a_cpu_is_cpu_and_says_why(device: str):
     assert chosen.context is not None and chosen.context.num_threads == 2
     assert "fastest" in chosen.reason and chosen.context.isa in chosen.reason
     assert set(chosen.rejected) == {"reference", "cuda"} and all(chosen.rejected.values())
+
+
+def test_auto_is_the_reference_where_values_are_compared():
+    chosen = select_backend("auto", "cpu", numerics=Numerics.FP32_QUANT)
+    assert chosen.name == "reference" and "fp32-quant" in chosen.reason and "fp32-quant" in chosen.rejected["cpu"]
+    assert select_backend("auto", "cpu", numerics=Numerics.FP32).name == "cpu"
+    assert select_backend("cpu", "cpu", numerics=Numerics.FP32_QUANT).name == "cpu"
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
