@@ -9,7 +9,7 @@ from deepinfer.config.numerics import Numerics
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
 from deepinfer.ops import reference
 from deepinfer.ops.contract import Ops
-from deepinfer.ops.cpu import CpuOps
+from deepinfer.ops.cpu.cpu_ops import cpu_ops
 from deepinfer.ops.selected_backend import SelectedBackend
 
 __all__ = ["SelectedBackend", "select_backend"]
@@ -57,7 +57,7 @@ def select_backend(
     if backend == "auto":
         reason = f"the fastest backend of this version that runs on a CPU ({context.isa} kernels)"
     rejected = {**missing, "reference": "the same operations without native kernels: slower"}
-    return SelectedBackend("cpu", CpuOps(context), reason, rejected, context)
+    return SelectedBackend("cpu", cpu_ops(context), reason, rejected, context)
 
 
 def _context(num_threads: int, cpu_isa: str) -> cpu.Context:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.config.numerics import Numerics
 from deepinfer.worker.kv_cache import block_bytes, cache_table, slot_bytes
-from deepinfer.worker.step_scratch import StepScratch
+from deepinfer.worker.reference_scratch import ReferenceScratch
 
 _BLOCK_SIZE = 128
 _MOST_SEQS = 2**20  # as many as a scheduler may have
@@ -21,7 +21,7 @@ class LengthFit:
     Attributes:
         num_tokens: tokens of a sequence that was asked about.
         num_rows: rows of the largest step.
-        scratch_bytes: what that step takes at this length (worker/step_scratch.py).
+        scratch_bytes: what that step takes at this length (worker/reference_scratch.py).
         num_seqs: sequences of that length that fit at once; 0: not one.
         longest: tokens of the longest single sequence that fits, at most max_position_embeddings; 0: none.
     """
@@ -38,12 +38,12 @@ class LengthFit:
         table = cache_table(config, Numerics.OFFICIAL, "auto", _BLOCK_SIZE)
 
         def need(num_seqs: int, length: int) -> int:
-            scratch = StepScratch(config, num_rows, min(num_seqs, num_rows), length).num_bytes
+            scratch = ReferenceScratch(config, num_rows, min(num_seqs, num_rows), length).num_bytes
             blocks = num_seqs * -(-length // _BLOCK_SIZE)
             rotary = 8 * config.qk_rope_head_dim * length  # cos and sin of two tables (models/deepseek_v41/rope.py)
             return blocks * block_bytes(table) + num_seqs * slot_bytes(table) + rotary + scratch
 
-        scratch = StepScratch(config, num_rows, 1, num_tokens).num_bytes
+        scratch = ReferenceScratch(config, num_rows, 1, num_tokens).num_bytes
         return cls(
             num_tokens=num_tokens,
             num_rows=num_rows,

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.worker.step_scratch import StepScratch
 
 _FLOAT = 4
 _INDEX = 8
 _CHUNK_FLOATS = 1 << 22  # csrc/cpu/model/step_context.hpp: rows go in chunks of about this
 _SMALLEST_CHUNK = 64  # rows
-_LIBRARY_BYTES = 8 << 20  # what torch and the kernels' threads take for themselves at the first step
 
 
-@dataclass(frozen=True, slots=True)
-class NativeScratch:
-    """The step's workspace (csrc/cpu/model/workspace.hpp), a stack: what is held throughout, and its highest part.
+class NativeScratch(StepScratch):
+    """The step's workspace (csrc/cpu/model/workspace.hpp), a stack."""
 
-    Attributes:
-        config: the model.
-        num_rows: most rows of a step.
-        num_seqs: most sequences of a step.
-        max_len: tokens of the longest sequence.
-        num_drafts: drafts of a sequence, 0 with drafts off.
-    """
+    __slots__ = ()
 
-    config: DeepSeekV41Config
-    num_rows: int
-    num_seqs: int
-    max_len: int
-    num_drafts: int = 0
-
-    @property
-    def num_bytes(self) -> int:
-        """Estimate; doc/long_context.md says how far off it was."""
-        parts = (self._attention(), self._experts(), self._selection(), self._logits())
-        return _LIBRARY_BYTES + self._held() + max(parts)
+    def _parts(self) -> tuple[int, ...]:
+        return (self._attention(), self._experts(), self._selection(), self._logits())
 
     def _held(self) -> int:
         """Streams, a sublayer's input and output, picks, candidate blocks and the window map."""
@@ -68,7 +49,7 @@ class NativeScratch:
 
     def _logits(self) -> int:
         """Logits of the sampled rows, and their filtered copy."""
-        return 2 * min(self.num_rows, self.num_seqs * (1 + self.num_drafts)) * self.config.vocab_size * _FLOAT
+        return 2 * self.num_logit_rows * self.config.vocab_size * _FLOAT
 
     def _chunk(self, floats_per_row: int) -> int:
         rows = min(self.num_rows, max(_SMALLEST_CHUNK, _CHUNK_FLOATS // max(floats_per_row, 1)))

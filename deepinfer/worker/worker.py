@@ -33,10 +33,10 @@ from deepinfer.worker.model_runner import ModelRunner
 from deepinfer.worker.model_shape import model_shape
 from deepinfer.worker.native_scratch import NativeScratch
 from deepinfer.worker.pinned_torch import pinned_torch
+from deepinfer.worker.reference_scratch import ReferenceScratch
 from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.step_profiler import ScratchSpace, StepProfiler
-from deepinfer.worker.step_scratch import StepScratch
 from deepinfer.worker.token_chooser import TokenChooser
 
 logger = get_logger(__name__)
@@ -148,7 +148,7 @@ def _plan_memory(
     assert options.max_model_len and options.max_num_batched_tokens, "the engine config is not resolved"
     device, backend = place
     is_cpu = device.type == "cpu"
-    estimate = NativeScratch if backend == "cpu" else StepScratch
+    estimate = NativeScratch if backend == "cpu" else ReferenceScratch
     resident = scratch = 0
     if is_cpu:
         rows = options.max_num_batched_tokens

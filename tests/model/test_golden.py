@@ -16,9 +16,9 @@ ROUNDING = [name for name in CASES if "-rounding-" in name]
 VOCAB = 512
 BACKENDS = ("reference", "cpu")
 
-# Share of positions that are sharp in every rounding case: one value on a rounding edge, flipped by another order of
-# summation, reaches all positions whose window or entries hold it.
-SHARP_SHARE = {"reference": 0.5, "cpu": 0.25}
+# One value lies 7e-8 below a rounding edge there. The native kernels land above it, and the flip reaches a window of 16
+# of the 29 positions, so that the median is not sharp.
+ON_AN_EDGE = ("cpu", "pair-calm-s2-rounding-robust24")
 
 Engines: TypeAlias = dict[tuple[str, str, str], LLM]
 
@@ -84,15 +84,17 @@ def assert_hooks_change_nothing(llm: LLM, case: GoldenCase, hooked: RequestOutpu
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ROUNDING)
-def test_fp32_quant_matches_rounding(name: str, backend: str, engines: Engines) -> None:
+def test_fp32_quant_matches_rounding(name: str, backend: str, engines: Engines, request: pytest.FixtureRequest) -> None:
     """Medians are sharp; a single value on a rounding edge may flip and spread (README of the golden data)."""
+    if (backend, name) == ON_AN_EDGE:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="a value on a rounding edge flips"))
     case = GoldenCase.load(name)
     llm = engine_for(engines, case, "fp32-quant", backend)
     with llm.capture("layers.0.*", "final.hidden") as tap:
         output = run_case(llm, case)
     assert_hooks_change_nothing(llm, case, output)
     difference = (logprob_matrix(output, VOCAB) - case.expected_logprobs()).abs().amax(dim=1)
-    assert difference.quantile(SHARP_SHARE[backend]) < 1e-5 * 12, name
+    assert difference.median() < 1e-5 * 12, name
     hidden = tap.tensor("layers.0.attn.in", output.request_id)
     if "layers.0.attn.in" in case.tensors:
         torch.testing.assert_close(hidden, case.tensors["layers.0.attn.in"], atol=1e-5, rtol=1e-5)

@@ -8,12 +8,12 @@ import pytest
 
 from deepinfer._C import cpu
 from deepinfer.ops import Ops, reference
-from deepinfer.ops.cpu import CpuOps
+from deepinfer.ops.cpu.cpu_ops import cpu_ops as bind_cpu_ops
 
 
 @pytest.fixture(scope="session")
-def cpu_ops() -> CpuOps:
-    return CpuOps(cpu.Context(2))
+def cpu_ops() -> Ops:
+    return bind_cpu_ops(cpu.Context(2))
 
 
 @pytest.fixture(params=["reference", "cpu"])

@@ -7,7 +7,7 @@ import torch
 
 from deepinfer._C import cpu
 from deepinfer.ops import Ops, reference
-from deepinfer.ops.cpu import CpuOps
+from deepinfer.ops.cpu.cpu_ops import cpu_ops
 from tests.ops.builders import normal
 
 F32, BF16 = torch.float32, torch.bfloat16
@@ -16,7 +16,7 @@ F32, BF16 = torch.float32, torch.bfloat16
 @pytest.fixture(params=["scalar", "avx2", "avx512"])
 def native(request: pytest.FixtureRequest) -> Ops:
     try:
-        return CpuOps(cpu.Context(2, request.param))
+        return cpu_ops(cpu.Context(2, request.param))
     except ValueError as error:
         pytest.skip(str(error))
 
@@ -94,7 +94,7 @@ def test_topk_of_long_rows(native: Ops):
 
 def test_instruction_sets_agree(native: Ops):
     """Sums in another order than the reference's are still the same on every instruction set."""
-    scalar, gen = CpuOps(cpu.Context(1, "scalar")), torch.Generator().manual_seed(0)
+    scalar, gen = cpu_ops(cpu.Context(1, "scalar")), torch.Generator().manual_seed(0)
     streams, q, kv = normal(7, 4, 50), normal(7, 5, 37), normal(40, 37, seed=1)
     mix = (normal(24, 200, seed=2) * 0.2, normal(24, seed=3), torch.tensor([0.5, 0.7, 0.9]))
     index, entries = torch.randint(-1, 40, (7, 21), generator=gen), normal(7, 6, 37, seed=4)

@@ -17,11 +17,11 @@ from deepinfer.worker.kv_cache import block_bytes, cache_table, slot_bytes
 from deepinfer.worker.length_fit import LengthFit
 from deepinfer.worker.memory import MemoryDemand, plan_memory
 from deepinfer.worker.native_scratch import NativeScratch
-from deepinfer.worker.step_scratch import StepScratch
+from deepinfer.worker.reference_scratch import ReferenceScratch
 
 MIB = 1 << 20
 CONFIG = DeepSeekV41Config.from_path(str(files("deepinfer") / "data/mini"))
-SCRATCH = StepScratch(CONFIG, num_rows=2048, num_seqs=4, max_len=1000)
+SCRATCH = ReferenceScratch(CONFIG, num_rows=2048, num_seqs=4, max_len=1000)
 
 
 class Probe:
@@ -86,7 +86,7 @@ def test_length_fit_is_tight() -> None:
     fit = LengthFit.of(CONFIG, free, num_tokens=1000, num_rows=512)
 
     def need(num_seqs: int, length: int) -> int:
-        scratch = StepScratch(CONFIG, 512, num_seqs, length).num_bytes
+        scratch = ReferenceScratch(CONFIG, 512, num_seqs, length).num_bytes
         rotary = 2 * 2 * 4 * length * CONFIG.qk_rope_head_dim // 2
         return num_seqs * (-(-length // 128) * block_bytes(table) + slot_bytes(table)) + rotary + scratch
 

@@ -1,5 +1,1 @@
-"""The CPU backend: the op contract over native kernels (csrc/cpu)."""
-
-from deepinfer.ops.cpu.cpu_ops import CpuOps
-
-__all__ = ["CpuOps"]
+"""The CPU backend: the op contract over native kernels (csrc/cpu); `cpu_ops.py` puts it together."""
