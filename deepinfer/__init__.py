@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from deepinfer.config.engine_config import EngineConfig
     from deepinfer.config.model_config import DeepSeekV41Config
     from deepinfer.config.numerics import Numerics
+    from deepinfer.engine.prefix_handle import PrefixHandle
     from deepinfer.errors import (
         CheckpointError,
         ConfigError,
@@ -39,6 +40,7 @@ _HOMES = {
     "EngineConfig": "deepinfer.config.engine_config",
     "DeepSeekV41Config": "deepinfer.config.model_config",
     "Numerics": "deepinfer.config.numerics",
+    "PrefixHandle": "deepinfer.engine.prefix_handle",
     **dict.fromkeys(
         (
             "CompletionOutput",
@@ -78,6 +80,7 @@ __all__ = [
     "EngineConfig",
     "Logprob",
     "Numerics",
+    "PrefixHandle",
     "RequestDelta",
     "RequestError",
     "RequestFailure",
