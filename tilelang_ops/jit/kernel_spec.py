@@ -1,0 +1,27 @@
+"""One kernel to compile: a factory and its static arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """What ahead-of-time compilation and the listing of `doc/kernels.md` need to know of a kernel.
+
+    Attributes:
+        name: "family.op", with the form behind it where an op has several ("gemm.fp8_linear.gemv").
+        factory: ``factory(arch, **statics) -> PrimFunc``; every size that is fixed at load is in `statics`.
+        statics: hashable static arguments by name.
+        instructions: by architecture, a word that the generated source must contain ("wgmma", "tcgen05"). A kernel
+            that names "tcgen05" may not contain another matrix instruction there.
+        note: why an architecture uses mma.sync or no tensor cores, for matrix kernels.
+    """
+
+    name: str
+    factory: Callable[..., Any]
+    statics: dict[str, Any]
+    instructions: dict[str, str] = field(default_factory=dict)
+    note: str = ""
