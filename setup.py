@@ -14,9 +14,12 @@ ParallelCompile("DEEPINFER_BUILD_JOBS").install()
 
 FOLDERS = ("csrc/core", "csrc/cpu", "csrc/cpu/ops", "csrc/cpu/model", "csrc/bindings", "csrc/bindings/cpu")
 # Only these files may use more than the base instruction set; the kernels are chosen at run time.
+# -O3 unrolls the kernels' short loops, so that their accumulators are registers.
 FILE_FLAGS = {
-    "kernels_avx2.cpp": ["-mavx2", "-mfma", "-mf16c"],
+    "kernels_scalar.cpp": ["-O3"],
+    "kernels_avx2.cpp": ["-O3", "-mavx2", "-mfma", "-mf16c"],
     "kernels_avx512.cpp": [
+        "-O3",
         *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"),
         *("-Wno-maybe-uninitialized", "-Wno-uninitialized"),  # false alarms in the intrinsics' headers of gcc 12
     ],
