@@ -4,6 +4,7 @@
 #   ./build.sh run      set up, then run the offline example on the bundled model
 #   ./build.sh test     set up, then all C++ and Python tests (further words go to pytest)
 #   ./build.sh lint     set up, then every linter
+#   ./build.sh kernels  set up, then compile every GPU kernel for SM90 and SM100 (needs nvcc, no GPU)
 #   ./build.sh sanitize the C++ tests alone, with the address and undefined-behaviour sanitizers, then with the thread's
 # An active virtual environment is used as it is; otherwise .venv is made, with the interpreter that PYTHON names
 # (python3). Needed: Linux, Python 3.11 or newer, a C++20 compiler (g++ 12 or newer); for the tests doctest
@@ -53,7 +54,7 @@ pip_install() {
 is_done() { [ "$(cat "$VIRTUAL_ENV/.deepinfer-$1" 2>/dev/null)" = "$2" ]; }
 done_with() { printf '%s' "$2" >"$VIRTUAL_ENV/.deepinfer-$1"; }
 
-# The package with its extension; with "dev" also what tests and linters need.
+# The package with its extension; with the name of an extra ("dev": tests and linters, "gpu": kernels) also that.
 set_up() {
   local packages sources
   packages=$(cat constraints.txt pyproject.toml | sha256sum)
@@ -66,11 +67,11 @@ set_up() {
     pip_install --no-build-isolation -e .
     done_with build "$sources"
   fi
-  if [ "${1:-}" = dev ] && ! is_done dev "$packages"; then
-    say "installing what tests and linters need"
-    pip_install $(python -c 'import tomllib
-print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"])')
-    done_with dev "$packages"
+  if [ -n "${1:-}" ] && ! is_done "$1" "$packages"; then
+    say "installing the packages of the extra [$1]"
+    pip_install $(python -c 'import sys, tomllib
+print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]])' "$1")
+    done_with "$1" "$packages"
   fi
   say "packages and extension are up to date"
 }
@@ -95,6 +96,14 @@ cpp_tests() {
   ctest --test-dir "$1" --output-on-failure
 }
 
+compile_kernels() {
+  command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] ||
+    die "no nvcc found; install the CUDA toolkit (13.0), or set CUDA_HOME"
+  say "GPU kernels for sm_90a and sm_100a"
+  python -m deepinfer warmup --arch sm_90a,sm_100a --check --jobs "$(nproc)" \
+    deepinfer/data/mini deepinfer/data/configs/deepseek-v41-flash.json
+}
+
 run_linters() {
   say "ruff"
   ruff check .
@@ -112,6 +121,7 @@ case "${1:-}" in
   test) use_environment; set_up dev; cpp_tests build/cpp; say "Python tests"; python -m pytest "${@:2}" ;;
   sanitize) cpp_tests build/asan address,undefined; cpp_tests build/tsan thread ;;
   lint) use_environment; set_up dev; run_linters ;;
+  kernels) use_environment; set_up gpu; compile_kernels ;;
   -h | --help | help) usage ;;
   *) printf "build.sh: unknown command '%s'\n" "$1" >&2; usage >&2; exit 2 ;;
 esac

@@ -210,6 +210,7 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("LOGGING_INTERVAL_STEP", _any_integer, EnvUse.SETTING, "logging_interval_step"),
     _row("HF_MODEL_DIR", parse_text, EnvUse.SETTING, "hf_model_dir"),
     _row("DECODE_PERF_CACHE_DIR", parse_text, EnvUse.SETTING, "cost_cache_dir"),
+    _row("JIT_CACHE_DIR", parse_text, EnvUse.SETTING, "kernel_cache_dir"),
     _row("DECODE_PERF_CACHE_TTL_SEC", parse_number, EnvUse.SETTING, "cost_cache_seconds"),
     _row("ACCELERATOR", parse_choice("nvidia"), EnvUse.IGNORED, "choose with LLM(device=..., backend=...)"),
     _row(
@@ -230,7 +231,6 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("FORCE_IMBALANCE_RATIO", parse_number, EnvUse.REFUSED, "random routing changes results", 0.0),
     _row("FORCE_LOAD_BALANCE", parse_bool, EnvUse.REFUSED, "random routing changes results", False),
     _row("ENGRAM_PAD_TOKEN", _count, EnvUse.CHECKED, "engram_pad_token_id"),
-    *_ignored(parse_text, "no kernels are compiled at run time on this backend", "JIT_CACHE_DIR"),
     *_ignored(parse_bool, "there is no sync guard to turn off", "DISABLE_SYNC_GUARD"),
     *_ignored(_positive, "Python's own garbage collection is left alone", "GC_INTERVAL_STEP"),
     *_ignored(
@@ -343,3 +343,10 @@ def _engine_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     elif mode is not None:
         fields["yoco"] = {"mode": mode, "keep_tokens": values.get(PREFIX + "YOCO_PREFILL_KEEP_TOKENS", 0)}
     return fields
+
+
+def set_default(name: str, value: str | None) -> str | None:
+    """Set a variable that another library reads, unless it is set already; returns what is in force."""
+    if value is not None:
+        os.environ.setdefault(name, value)
+    return os.environ.get(name)

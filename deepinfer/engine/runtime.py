@@ -19,7 +19,8 @@ from deepinfer.engine.run_modes import RunModes
 from deepinfer.engine.sync_loop import SyncLoop
 from deepinfer.envs import EnvReport
 from deepinfer.grammar.compiler import GrammarCompiler
-from deepinfer.ops.select import select_backend
+from deepinfer.ops.cuda.kernel_cache import use_kernel_cache
+from deepinfer.ops.select import SelectedBackend, select_backend
 from deepinfer.profile.decode_costs import decode_costs
 from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.chat_defaults import ChatDefaults
@@ -74,7 +75,8 @@ class EngineRuntime:
         use_params = config.generation_config == "auto"
         defaults = GenerationDefaults.read(directory, use_params=use_params, vocab_size=model_config.vocab_size)
         num_threads = choose_num_threads(config.num_threads, model_config.hidden_size)
-        backend = select_backend(config.backend, config.device, num_threads, config.cpu_isa, config.numerics)
+        use_kernel_cache(environment.settings.get("kernel_cache_dir"))
+        backend = _backend(config, num_threads)
         config = replace(config.resolve(model_config, backend.name), num_threads=num_threads)
         eos_token_ids = tuple(dict.fromkeys((*model_config.eos_token_ids, *defaults.eos_token_ids)))
         num_valid_ids = min(tokenizer.size, model_config.vocab_size)
@@ -102,6 +104,11 @@ class EngineRuntime:
             inputs=InputProcessor(tokenizer, eos_token_ids, num_valid_ids, _limits(config, scheduler), config.seed),
             worker=worker,
         )
+
+
+def _backend(config: EngineConfig, num_threads: int) -> SelectedBackend:
+    numerics, invariant = config.numerics, config.batch_invariant
+    return select_backend(config.backend, config.device, num_threads, config.cpu_isa, numerics, invariant)
 
 
 def _scheduler_config(config: EngineConfig, model_config: DeepSeekV41Config, worker: Worker) -> SchedulerConfig:

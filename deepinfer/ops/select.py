@@ -10,21 +10,29 @@ from deepinfer.errors import ConfigError, UnsupportedFeatureError
 from deepinfer.ops import reference
 from deepinfer.ops.contract import Ops
 from deepinfer.ops.cpu.cpu_ops import cpu_ops
+from deepinfer.ops.cuda.availability import cuda_unavailable
 from deepinfer.ops.selected_backend import SelectedBackend
 
 __all__ = ["SelectedBackend", "select_backend"]
 
 _NAMES = ("auto", "reference", "cpu", "cuda")
-_REFERENCE_NAMED = "backend = 'reference' was named"
+_NAMED = "named explicitly"
+_SLOWER = "the same operations without kernels of their own: slower"
 
 
 def select_backend(
-    backend: str, device: str, num_threads: int = 1, cpu_isa: str = "auto", numerics: Numerics = Numerics.OFFICIAL
+    backend: str,
+    device: str,
+    num_threads: int = 1,
+    cpu_isa: str = "auto",
+    numerics: Numerics = Numerics.OFFICIAL,
+    batch_invariant: bool | None = None,
 ) -> SelectedBackend:
     """Pick the ops for a device.
 
-    With `numerics` FP32_QUANT "auto" is the reference: that mode is there to compare values with those of others,
-    and one value on a rounding edge, moved by another order of summation, spreads over a window of positions.
+    "auto" is cuda where `device` is, or may be, a GPU that has kernels, else cpu; on a CPU with `numerics` FP32_QUANT
+    it is the reference: that mode is there to compare values with those of others, and one value on a rounding edge,
+    moved by another order of summation, spreads over a window of positions.
 
     Args:
         backend: "auto", "reference", "cpu" or "cuda".
@@ -32,32 +40,49 @@ def select_backend(
         num_threads: of native CPU code.
         cpu_isa: instruction set of native CPU code: "auto", "scalar", "avx2" or "avx512".
         numerics: mode of the engine.
+        batch_invariant: of the engine; None is the backend's default.
 
     Returns:
         The backend, why it was picked and why the others were not (`deepinfer env` shows this).
 
     Raises:
         ConfigError: unknown name, or an instruction set that this machine does not have.
-        UnsupportedFeatureError: a backend was named that this version does not have.
+        UnsupportedFeatureError: a backend was named that cannot run here.
     """
     if backend not in _NAMES:
         raise ConfigError(f"backend = {backend!r}: expected one of {', '.join(_NAMES)}")
     missing = _missing_backends(device)
     if backend in missing:
         raise UnsupportedFeatureError(f"backend = {backend!r}: {missing[backend]}; use backend='reference' or 'auto'")
-    reason = "named explicitly"
+    if backend == "cuda" or (backend == "auto" and "cuda" not in missing):
+        reason = _NAMED if backend == "cuda" else "a GPU that has kernels is here"
+        rejected = {"cpu": missing.get("cpu", reason), "reference": _SLOWER}
+        return SelectedBackend("cuda", _cuda_ops(bool(batch_invariant)), reason, rejected)
     compares = backend == "auto" and numerics is Numerics.FP32_QUANT
     if backend == "reference" or "cpu" in missing or compares:
-        if backend == "auto":
-            runs_only = f"the only backend of this version that runs on {device}"
-            reason = runs_only if "cpu" in missing else "numerics = 'fp32-quant' compares values with the reference's"
-        rejected = missing if "cpu" in missing else {**missing, "cpu": reason if compares else _REFERENCE_NAMED}
-        return SelectedBackend("reference", cast(Ops, reference), reason, rejected)
+        reason = _reference_reason(backend, device, missing)
+        return SelectedBackend("reference", cast(Ops, reference), reason, {"cpu": reason, "cuda": reason} | missing)
     context = _context(num_threads, cpu_isa)
+    reason = _NAMED
     if backend == "auto":
         reason = f"the fastest backend of this version that runs on a CPU ({context.isa} kernels)"
-    rejected = {**missing, "reference": "the same operations without native kernels: slower"}
+    rejected = {"cuda": reason, **missing, "reference": _SLOWER}
     return SelectedBackend("cpu", cpu_ops(context), reason, rejected, context)
+
+
+def _reference_reason(backend: str, device: str, missing: dict[str, str]) -> str:
+    if backend == "reference":
+        return _NAMED
+    if "cpu" in missing:
+        return f"the only backend that runs on {device}"
+    return "numerics = 'fp32-quant' compares values with the reference's"
+
+
+def _cuda_ops(batch_invariant: bool) -> Ops:
+    # Not among the imports above: without a GPU neither tilelang nor its kernels are loaded.
+    from deepinfer.ops.cuda.cuda_ops import cuda_ops
+
+    return cuda_ops(batch_invariant)
 
 
 def _context(num_threads: int, cpu_isa: str) -> cpu.Context:
@@ -69,9 +94,10 @@ def _context(num_threads: int, cpu_isa: str) -> cpu.Context:
 
 def _missing_backends(device: str) -> dict[str, str]:
     """Why each backend that cannot run cannot run."""
+    missing = {}
     if device.split(":")[0] == "cuda":
-        return {
-            "cpu": f"device = {device!r} is not a CPU",
-            "cuda": "its TileLang kernels do not exist yet",
-        }
-    return {"cuda": f"its TileLang kernels do not exist yet, and device = {device!r} is not a GPU"}
+        missing["cpu"] = f"device = {device!r} is not a CPU"
+    unavailable = cuda_unavailable(device)
+    if unavailable is not None:
+        missing["cuda"] = unavailable
+    return missing

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from deepinfer._C import cpu
 from deepinfer.config.numerics import Numerics
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
 from deepinfer.ops import reference, select_backend
+from deepinfer.ops.cuda.availability import cuda_unavailable
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu"])
@@ -27,7 +29,8 @@ def test_auto_is_the_reference_where_values_are_compared():
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_auto_on_a_gpu_is_reference_and_says_why(device: str):
+def test_auto_on_a_gpu_without_kernels_is_reference_and_says_why(device: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     chosen = select_backend("auto", device)
     assert chosen.name == "reference" and chosen.ops is reference and chosen.context is None
     assert device in chosen.reason
@@ -40,12 +43,29 @@ def test_backends_can_be_named(name: str):
     assert chosen.name == name and chosen.reason == "named explicitly" and name not in chosen.rejected
 
 
-@pytest.mark.parametrize(
-    ("name", "device", "missing"), [("cpu", "cuda", "not a CPU"), ("cuda", "cpu", "TileLang kernels")]
-)
+@pytest.mark.parametrize(("name", "device", "missing"), [("cpu", "cuda", "not a CPU"), ("cuda", "cpu", "not a GPU")])
 def test_missing_backends_say_what_is_missing(name: str, device: str, missing: str):
     with pytest.raises(UnsupportedFeatureError, match=missing):
         select_backend(name, device)
+
+
+@pytest.mark.parametrize(
+    ("capability", "count", "device", "reason"),
+    [
+        ((8, 0), 1, "cuda", "capability 8.0"),
+        ((9, 0), 1, "cuda:1", "sees 1 GPUs"),
+        ((9, 0), 0, "auto", "sees 0 GPUs"),
+        ((9, 0), 2, "cpu", "not a GPU"),
+    ],
+)
+def test_why_cuda_cannot_run(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], count: int, device: str, reason: str
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda number: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: "a GPU")
+    assert reason in (cuda_unavailable(device) or "")
 
 
 def test_unknown_names():

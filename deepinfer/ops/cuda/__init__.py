@@ -1,0 +1,1 @@
+"""Op contract over TileLang kernels: one op a file. Imported only where a GPU and tilelang are."""

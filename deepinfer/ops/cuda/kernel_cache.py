@@ -1,0 +1,37 @@
+"""Where compiled kernels are kept between runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from deepinfer.envs import set_default
+
+DEFAULT_DIRECTORY = Path("~/.cache/deepinfer/kernels")
+
+
+def use_kernel_cache(directory: str | None) -> Path:
+    """Make tilelang keep its kernels in `directory`, quietly. Call it before the first kernel is made.
+
+    tilelang reads its settings from the environment, so they are written there; one that is set already stays. It also
+    takes the folder of the `nvcc` on the PATH for the CUDA toolkit, which is wrong where that is a wrapper script.
+
+    Args:
+        directory: made when the first kernel is stored; None: ``~/.cache/deepinfer/kernels``.
+    """
+    path = str(Path(directory or DEFAULT_DIRECTORY).expanduser())
+    toolkit = cuda_toolkit()
+    set_default("TILELANG_PRINT_ON_COMPILATION", "0")
+    set_default("CUDA_HOME", None if toolkit is None else str(toolkit))
+    return Path(set_default("TILELANG_CACHE_DIR", path) or path)
+
+
+def cuda_toolkit() -> Path | None:
+    """Folder of the CUDA toolkit: CUDA_HOME, or where `nvcc` really is; None without one."""
+    named = set_default("CUDA_HOME", None)
+    if named:
+        return Path(named)
+    found = shutil.which("nvcc")
+    candidates = [Path(found).resolve().parents[1]] if found else []
+    candidates += sorted(Path("/usr/local").glob("cuda*"), reverse=True)
+    return next((path for path in candidates if (path / "include" / "cuda.h").exists()), None)

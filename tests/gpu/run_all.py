@@ -1,0 +1,68 @@
+"""Runs every GPU test, file by file, and writes a JSON report: python tests/gpu/run_all.py REPORT.json [FILE...]."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 300
+
+
+def main(report: Path, names: list[str]) -> int:
+    files = [Path(name) for name in names] or sorted(Path(__file__).parent.rglob("test_*.py"))
+    outcomes = [run_file(path.resolve()) for path in files]
+    failed = [outcome["file"] for outcome in outcomes if outcome["exit_code"] not in (0, 5)]
+    result = {"gpu": gpu(), "torch": torch.__version__, "failed": failed, "files": outcomes}
+    report.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    for outcome in outcomes:
+        tests = outcome["tests"]
+        passed = sum(test["outcome"] == "passed" for test in tests)
+        print(f"{outcome['file']:56} {passed}/{len(tests)} passed, exit {outcome['exit_code']}, {outcome['seconds']} s")
+        for test in tests:
+            if test["outcome"] == "failed":
+                print(f"    {test['name']}: {test['message'][:300]}")
+    return 1 if failed else 0
+
+
+def run_file(path: Path) -> dict[str, Any]:
+    """One pytest process for one file, so that an illegal access harms no other."""
+    begin, name = time.time(), str(path.relative_to(ROOT))
+    xml = Path(tempfile.gettempdir()) / f"gpu-{path.stem}.xml"
+    xml.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu"]
+    command += ["-o", "addopts=", "-p", "no:cacheprovider", f"--junitxml={xml}", name]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S)
+        exit_code, output = done.returncode, done.stdout[-4000:] + done.stderr[-2000:]
+    except subprocess.TimeoutExpired:
+        exit_code, output = -1, f"ran for more than {TIMEOUT_S} s"
+    tests = read_tests(xml) if xml.exists() else []
+    seconds = round(time.time() - begin, 1)
+    return {"file": name, "exit_code": exit_code, "seconds": seconds, "tests": tests, "output": output}
+
+
+def read_tests(xml: Path) -> list[dict[str, Any]]:
+    tests = []
+    for case in ElementTree.parse(xml).iter("testcase"):
+        failure = next((part for part in case if part.tag in ("failure", "error")), None)
+        outcome = "failed" if failure is not None else "skipped" if case.find("skipped") is not None else "passed"
+        message = "" if failure is None else (failure.get("message") or "") + "\n" + (failure.text or "")[-1500:]
+        tests.append({"name": case.get("name"), "outcome": outcome, "message": message, "seconds": case.get("time")})
+    return tests
+
+
+def gpu() -> str:
+    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none"
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
