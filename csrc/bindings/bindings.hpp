@@ -29,5 +29,6 @@ void bind_cpu_model_config(pybind11::module_& m);
 void bind_cpu_tensors(pybind11::module_& m);
 void bind_cpu_row_sampler(pybind11::module_& m);
 void bind_cpu_model(pybind11::module_& m);
+void bind_cpu_decoder(pybind11::module_& m);
 
 }  // namespace deepinfer

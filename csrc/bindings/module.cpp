@@ -27,4 +27,5 @@ PYBIND11_MODULE(_C, m) {
     deepinfer::bind_cpu_tensors(cpu);
     deepinfer::bind_cpu_row_sampler(cpu);
     deepinfer::bind_cpu_model(cpu);
+    deepinfer::bind_cpu_decoder(cpu);
 }

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from deepinfer._C import StepPlan
 from deepinfer.core.step_plan import ForwardPlan
 
 class Context:
@@ -407,13 +408,28 @@ class RowSampler:
     """
 
     def __init__(self, num_ids: int) -> None: ...
-    def add_greedy(self, seq_id: int) -> None:
-        """Make a greedy sequence known."""
+    def add_greedy(self, seq_id: int, *, plain_from: int | None, stop_ids: Sequence[int]) -> None:
+        """Make a greedy sequence known.
+
+        plain_from: output index from which on nothing but the logits decides its tokens; None: never.
+        stop_ids: tokens that end its text.
+        """
 
     def add(
-        self, seq_id: int, key: tuple[int, int], temperature: float, min_weight: int, top_p: float, top_k: int
+        self,
+        seq_id: int,
+        key: tuple[int, int],
+        *,
+        temperature: float,
+        min_weight: int,
+        top_p: float,
+        top_k: int,
+        plain_from: int | None,
+        stop_ids: Sequence[int],
     ) -> None:
-        """Make a sequence known; key: seed and prompt hash; min_weight: min_p in units of 2^-40; top_k 0: no limit."""
+        """Make a sequence known; key: seed and prompt hash; min_weight: min_p in units of 2^-40; top_k 0: no limit;
+        the rest as in `add_greedy`.
+        """
 
     def remove(self, seq_id: int) -> None:
         """Forget a sequence; unknown ones are ignored."""
@@ -453,3 +469,19 @@ class Model:
         self, sampler: RowSampler, seq_ids: Sequence[int], output_indices: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The sequential loop: ids and confidence scores [R, num_drafts]."""
+
+class Decoder:
+    """Decode steps as one call each; one at a time. Bit-equal to model, sampler and draft model called one by one."""
+
+    def __init__(self, context: Context, model: Model, sampler: RowSampler) -> None: ...
+    def decode(
+        self, plan: StepPlan, num_new_drafts: int, max_positions: int
+    ) -> (
+        tuple[list[list[int]], NDArray[np.int32] | None, NDArray[np.float32] | None, tuple[float, float, float]] | None
+    ):
+        """Run a step: new tokens of each sequence; draft ids, -1 for none, and their scores [S, num_new_drafts], None
+        unless the plan makes drafts; milliseconds of the target model, of choosing tokens, and of drafting.
+
+        None for a plan with other than decode rows, forks or copies, or a sequence whose tokens not the logits alone
+        decide, or when a row has no token to be drawn: the step is to be run in another way, from its beginning.
+        """

@@ -91,7 +91,7 @@ class NativeSampler:
 def _add_rule(rows: cpu.RowSampler, seq_id: int, state: RowState) -> None:
     params = state.params
     if state.takes_argmax:
-        rows.add_greedy(seq_id)
+        rows.add_greedy(seq_id, plain_from=state.plain_from, stop_ids=state.stop_ids)
         return
     rows.add(
         seq_id,
@@ -100,4 +100,6 @@ def _add_rule(rows: cpu.RowSampler, seq_id: int, state: RowState) -> None:
         min_weight=int(params.min_p * 2**FRACTION_BITS),
         top_p=params.top_p,
         top_k=max(params.top_k, 0),
+        plain_from=state.plain_from,
+        stop_ids=state.stop_ids,
     )

@@ -21,6 +21,7 @@ class RowState:
         seed: 64-bit request seed.
         prompt_hash: 64-bit hash of the prompt's ids.
         grammar: of a structured request, else None.
+        stop_ids: ids of the tokenizer that end the text.
     """
 
     def __init__(self, request: EngineRequest, num_valid_ids: int, eos_token_ids: Sequence[int]) -> None:
@@ -29,7 +30,7 @@ class RowState:
         self.seed = request.seed
         self.prompt_hash = hash_prompt(request.prompt_token_ids)
         self._num_ids = num_valid_ids
-        self._stop_ids = [i for i in request.stop_token_ids if i < num_valid_ids]
+        self.stop_ids = [i for i in request.stop_token_ids if i < num_valid_ids]
         self._eos_ids = [i for i in eos_token_ids if i < num_valid_ids]
         self._banned_words = request.banned_words
         self._prompt_ids = np.asarray(request.prompt_token_ids, np.int64)
@@ -61,6 +62,17 @@ class RowState:
         wants_more = self.params.logprobs is not None or self.grammar is not None
         return not (wants_more or self.adjusts(output_index) or self.forced_token(output_index) is not None)
 
+    @property
+    def plain_from(self) -> int | None:
+        """First output index from which on every one `is_plain`; None: there is none such."""
+        params = self.params
+        if self._always or params.logprobs is not None or self.grammar is not None:
+            return None
+        golden = params.golden_token_ids or ()
+        num_forced = max((index + 1 for index, token in enumerate(golden) if token >= 0), default=0)
+        num_without_stop = params.min_tokens if self.stop_ids else 0
+        return max(num_forced, num_without_stop, params.first_n_token_no_eos if self._eos_ids else 0)
+
     def forced_token(self, output_index: int) -> int | None:
         """The golden token of this output index, None to sample freely."""
         golden = self.params.golden_token_ids
@@ -88,7 +100,7 @@ class RowState:
             self._processors.apply(row, generated)
 
     def _banned_now(self, output_index: int) -> list[int]:
-        banned = self._stop_ids if output_index < self.params.min_tokens else []
+        banned = self.stop_ids if output_index < self.params.min_tokens else []
         return banned + self._eos_ids if output_index < self.params.first_n_token_no_eos else banned
 
     def _ban(self, row: torch.Tensor, output_index: int, generated: Sequence[int] | np.ndarray) -> None:

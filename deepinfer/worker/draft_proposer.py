@@ -72,6 +72,11 @@ class DraftProposer:
         self._max_positions = max_positions
         self._memory = memory
 
+    @property
+    def num_drafts(self) -> int:
+        """Drafts of a sequence."""
+        return len(self._temperatures)
+
     def propose(self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception]) -> Proposals:
         """Drafts behind a step whose new tokens are `samples`."""
         owners = self._owners(plan, samples, errors)
@@ -83,6 +88,10 @@ class DraftProposer:
             drafted = self._run([owner for owner in owners if owner is not None])
             ids[drafting], confidences[drafting] = drafted.draft_ids, drafted.confidences
         return Proposals(ids, confidences)
+
+    def take(self, draft_ids: np.ndarray, scores: np.ndarray) -> Proposals:
+        """Drafts made elsewhere, int32 [D, G] with -1 for none, as proposals; see `propose`."""
+        return Proposals(draft_ids, np.where(draft_ids >= 0, self._confidences(scores), np.float32(0.0)))
 
     def _owners(
         self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception]
@@ -114,8 +123,12 @@ class DraftProposer:
         )
         self._executor.run(requests, len(self._temperatures))
         ids, scores = self._executor.draw(requests) if self._memory is None else self._propose(requests, self._memory)
+        return Proposals(ids.astype(np.int32), self._confidences(scores))
+
+    def _confidences(self, scores: np.ndarray) -> np.ndarray:
+        """Probabilities float32 [R, G] that drafts are accepted, of their scores [R, G]."""
         scaled = np.clip(scores / np.asarray(self._temperatures), -_SCORE_LIMIT, _SCORE_LIMIT)
-        return Proposals(ids.astype(np.int32), (1.0 / (1.0 + np.exp(-np.nan_to_num(scaled)))).astype(np.float32))
+        return (1.0 / (1.0 + np.exp(-np.nan_to_num(scaled)))).astype(np.float32)
 
     def _propose(self, requests: DraftRequests, memory: DraftMemory) -> tuple[np.ndarray, np.ndarray]:
         """Ids and scores [R, G] of drafts with keys of their own, whose distributions go into the memory."""

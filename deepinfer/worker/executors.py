@@ -16,6 +16,7 @@ from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.native_sampler import NativeSampler
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.sampling.token_sampler import TokenSampler
+from deepinfer.worker.native_decoder import NativeDecoder
 from deepinfer.worker.native_draft_executor import NativeDraftExecutor
 from deepinfer.worker.native_executor import NativeExecutor
 from deepinfer.worker.torch_draft_executor import TorchDraftExecutor
@@ -30,11 +31,13 @@ class Executors:
         target: runs the target model.
         sampler: samples its logits.
         draft: runs the draft model; None with drafts off.
+        decoder: runs whole decode steps where that is possible; None where it never is.
     """
 
     target: StepExecutor
     sampler: TokenSampler
     draft: DraftExecutor | None
+    decoder: NativeDecoder | None = None
 
     @classmethod
     def build(
@@ -53,7 +56,9 @@ class Executors:
         native = NativeModel(model, caches, backend.context)
         native_sampler = NativeSampler(sampler, backend.context)
         draft = None if model.draft is None else NativeDraftExecutor(native, native_sampler)
-        return cls(NativeExecutor(native, target, probe), native_sampler, draft)
+        max_positions = model.runtime.max_positions
+        decoder = NativeDecoder(native, native_sampler, backend.context, probe, max_positions)
+        return cls(NativeExecutor(native, target, probe), native_sampler, draft, decoder)
 
 
 def _torch_drafts(

@@ -15,6 +15,7 @@ from deepinfer.errors import RequestError
 from deepinfer.sampling.prompt_logprobs import join_prompt_logprobs, prompt_logprobs, rows_per_block
 from deepinfer.worker.cache_copies import copy_cache_units
 from deepinfer.worker.draft_proposer import DraftProposer
+from deepinfer.worker.native_decoder import NativeDecoder
 from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.token_chooser import TokenChooser, first_sample_rows
 
@@ -29,6 +30,7 @@ class ModelRunner:
         proposer: makes drafts behind a step; None with drafts off.
         num_valid_ids: ids the tokenizer has.
         clock: times the parts of every step; None: nobody wants to know.
+        decoder: runs whole decode steps where that is possible; None where it never is.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class ModelRunner:
         proposer: DraftProposer | None,
         num_valid_ids: int,
         clock: StepClock | None = None,
+        decoder: NativeDecoder | None = None,
     ) -> None:
         self._executor = executor
         self._caches = caches
@@ -46,6 +49,7 @@ class ModelRunner:
         self._proposer = proposer
         self._num_valid_ids = num_valid_ids
         self._clock = clock
+        self._decoder = decoder
 
     def add(self, request: EngineRequest) -> None:
         """Make a sequence known before the first plan that names it."""
@@ -55,6 +59,20 @@ class ModelRunner:
         """Forget ended sequences; unknown ids are ignored."""
         for seq_id in seq_ids:
             self._chooser.release(seq_id)
+
+    def decode(self, plan: StepPlan) -> StepResult | None:
+        """The same as `execute` without any torch operation; None for a plan with which that cannot be done."""
+        num_drafts = 0 if self._proposer is None else self._proposer.num_drafts
+        step = None if self._decoder is None else self._decoder.decode(plan, num_drafts)
+        if step is None:
+            return None
+        samples = self._chooser.take(plan, step.tokens)
+        draft_ids = confidences = None
+        if self._proposer is not None and step.draft_ids is not None and step.draft_scores is not None:
+            drafts = self._proposer.take(step.draft_ids, step.draft_scores)
+            draft_ids, confidences = drafts.draft_ids, drafts.confidences
+        ms = None if self._clock is None else step.ms
+        return StepResult(plan.step_id, samples, [None] * len(samples), {}, draft_ids, confidences, ms)
 
     def execute(self, plan: StepPlan) -> StepResult:
         """One forward pass over the plan, then prompt scores, new tokens of its sequences and drafts behind them."""

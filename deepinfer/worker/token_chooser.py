@@ -110,6 +110,12 @@ class TokenChooser:
             depth += 1
         return samples
 
+    def take(self, plan: StepPlan, tokens: list[list[int]]) -> list[list[SampledToken]]:
+        """Note tokens that the sequences of a plan were given elsewhere; the same as values, like those of `choose`."""
+        for seq_id, index, new in zip(plan.seq_ids.tolist(), plan.output_indices.tolist(), tokens, strict=True):
+            self._sequences[seq_id].output_ids[index:] = new
+        return [[SampledToken(token_id) for token_id in new] for new in tokens]
+
     def _take_drafts(self, plan: StepPlan) -> list[list[ProposedDraft | None]]:
         """What is known of each sequence's drafts, per sequence of the plan; empty under coupled acceptance."""
         if self._memory is None:

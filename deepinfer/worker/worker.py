@@ -102,7 +102,8 @@ class Worker:
         chooser = TokenChooser(executors.target, executors.sampler, self.probe, memory)
         clock = StepClock(device) if config.speculative.curve_source == "measure" else None
         self.model = model
-        self._runner = ModelRunner(executors.target, caches, chooser, proposer, num_valid_ids, clock)
+        decoder = executors.decoder if memory is None else None  # its drafts are those of coupled acceptance
+        self._runner = ModelRunner(executors.target, caches, chooser, proposer, num_valid_ids, clock, decoder)
 
     def add_request(self, request: EngineRequest) -> None:
         """Make a sequence known before the first plan that names it."""
@@ -117,6 +118,9 @@ class Worker:
         """Run one step. The calling program's torch settings are set aside meanwhile."""
         runner = self._live()
         self._plan = plan
+        result = runner.decode(plan)  # no torch, so nothing to set aside
+        if result is not None:
+            return result
         with pinned_torch(self._num_threads):
             return runner.execute(plan)
 

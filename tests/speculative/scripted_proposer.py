@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from deepinfer import LLM
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import SampledToken
 from deepinfer.worker.draft_proposer import Proposals
+from deepinfer.worker.native_decoder import DecodedStep, NativeDecoder
 
 # (output index the block begins at, place in the block) -> whether the draft is right
 Pattern = Callable[[int, int], bool]
@@ -22,7 +24,7 @@ PATTERNS: dict[str, Pattern] = {
 
 
 class ScriptedProposer:
-    """Takes the place of a runner's DraftProposer.
+    """Takes the place of a runner's DraftProposer, and of the draft pass in its decoder.
 
     Args:
         texts: prompt -> the output that it is known to get.
@@ -34,10 +36,12 @@ class ScriptedProposer:
         self, texts: Mapping[tuple[int, ...], list[int]], num_drafts: int, vocab_size: int, pattern: Pattern
     ) -> None:
         self._texts = texts
-        self._num_drafts = num_drafts
         self._vocab_size = vocab_size
         self._pattern = pattern
         self._prompts: Callable[[int], np.ndarray] = lambda seq_id: np.zeros(0)
+        self._decoder: NativeDecoder | None = None
+        self.num_drafts = num_drafts
+        self.num_decoded = 0  # steps that the decoder took
 
     def install(self, llm: LLM) -> None:
         """Make an engine use it."""
@@ -45,7 +49,8 @@ class ScriptedProposer:
         assert worker._runner is not None
         chooser = worker._runner._chooser
         self._prompts = lambda seq_id: chooser.request_of(seq_id).prompt_token_ids
-        worker._runner._proposer = self  # type: ignore[assignment]
+        self._decoder = worker._runner._decoder
+        worker._runner._proposer = worker._runner._decoder = self  # type: ignore[assignment]
 
     def propose(self, plan: StepPlan, samples: list[list[SampledToken]], errors: dict[int, Exception]) -> Proposals:
         """Drafts for every sequence of the plan that samples."""
@@ -53,9 +58,23 @@ class ScriptedProposer:
         for s in np.flatnonzero(plan.samples).tolist():
             text = self._texts[tuple(self._prompts(int(plan.seq_ids[s])).tolist())]
             begin = int(plan.output_indices[s]) + len(samples[s])
-            row = [-1] * self._num_drafts
-            for place, token in enumerate(text[begin : begin + self._num_drafts]):
+            row = [-1] * self.num_drafts
+            for place, token in enumerate(text[begin : begin + self.num_drafts]):
                 row[place] = token if self._pattern(begin, place) else (token + 1 + place) % self._vocab_size
             rows.append(row)
-        ids = np.array(rows, dtype=np.int32).reshape(-1, self._num_drafts)
+        ids = np.array(rows, dtype=np.int32).reshape(-1, self.num_drafts)
         return Proposals(ids, np.full(ids.shape, 0.5, dtype=np.float32))
+
+    def decode(self, plan: StepPlan, num_drafts: int) -> DecodedStep | None:
+        """Step by the decoder, drafts by the script."""
+        step = None if self._decoder is None else self._decoder.decode(plan, 0)
+        if step is None:
+            return None
+        self.num_decoded += 1
+        samples = [[SampledToken(token_id) for token_id in tokens] for tokens in step.tokens]
+        ids = self.propose(plan, samples, {}).draft_ids
+        return replace(step, draft_ids=ids, draft_scores=np.zeros(ids.shape, dtype=np.float32))
+
+    def take(self, draft_ids: np.ndarray, scores: np.ndarray) -> Proposals:
+        """Drafts of `decode` as proposals."""
+        return Proposals(draft_ids, np.full(draft_ids.shape, 0.5, dtype=np.float32))

@@ -16,6 +16,7 @@ from tests.support.table_model import SOFT_IDS, TableModels, soft_table
 
 NUM_TOKENS, STARTS = 60, range(1, 21)
 GREEDY = SamplingParams(temperature=0, max_tokens=NUM_TOKENS, ignore_eos=True, logprobs=2)
+PLAIN = GREEDY.replace(logprobs=None)
 PROMPTS = [np.random.default_rng(length).integers(3, 280, length).tolist() for length in STARTS]
 OPTIONS: dict[str, Any] = {"numerics": "fp32", "max_model_len": 96, "block_size": 4, "max_num_seqs": len(PROMPTS)}
 
@@ -28,13 +29,18 @@ def oracle(random_model):
 
 
 def check_case_22(model, oracle, num_drafts, pattern):
+    """Drafts judged row by row with log-probabilities, and in whole steps without."""
     texts = {tuple(prompt): one.token_ids for prompt, one in zip(PROMPTS, oracle, strict=True)}
     with LLM(model, speculative={"num_drafts": num_drafts}, **OPTIONS) as llm:
-        ScriptedProposer(texts, num_drafts, 288, PATTERNS[pattern]).install(llm)
+        proposer = ScriptedProposer(texts, num_drafts, 288, PATTERNS[pattern])
+        proposer.install(llm)
+        whole = [output.outputs[0] for output in llm.generate(PROMPTS, PLAIN, use_tqdm=False)]
+        assert proposer.num_decoded > 0
         outputs = [output.outputs[0] for output in llm.generate(PROMPTS, GREEDY, use_tqdm=False)]
         stats = llm.stats()
-    for mine, theirs in zip(outputs, oracle, strict=True):
-        assert mine.token_ids == theirs.token_ids
+    for mine, plain, theirs in zip(outputs, whole, oracle, strict=True):
+        assert mine.token_ids == plain.token_ids == theirs.token_ids
+        assert mine.num_accepted_tokens == plain.num_accepted_tokens
         assert mine.logprobs == theirs.logprobs
     assert stats.num_drafts_verified > 0
     right = {"all": 1.0, "none": 0.0, "every second": 1.0 if num_drafts == 1 else None}.get(pattern)

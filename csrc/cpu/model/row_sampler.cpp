@@ -15,6 +15,11 @@ constexpr uint32_t kSamplePurpose = 0;  // Purpose.SAMPLE
 
 }  // namespace
 
+bool RowSampler::ends(int64_t seq_id, int64_t token) const {
+    const std::vector<int64_t>& stop_ids = rules_.at(seq_id).stop_ids;
+    return std::ranges::find(stop_ids, token) != stop_ids.end();
+}
+
 void RowSampler::draft(Context& context, LogitsView logits, std::span<const int64_t> seq_ids,
                        std::span<const int64_t> output_indices, std::span<int64_t> tokens) {
     is_finite_.resize(seq_ids.size());

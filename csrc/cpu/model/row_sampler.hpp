@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,9 @@ struct SamplingRule {
     DrawRow filters;  // without a word
     uint64_t seed = 0;
     uint64_t prompt_hash = 0;
+    int64_t plain_from = 0;         // from this output index on nothing but the logits decides; kNever: at none
+    std::vector<int64_t> stop_ids;  // tokens that end the text
+    static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 };
 
 // Logits [n, stride].
@@ -33,6 +37,9 @@ class RowSampler {
 
     void add(int64_t seq_id, const SamplingRule& rule) { rules_.insert_or_assign(seq_id, rule); }
     void remove(int64_t seq_id) { rules_.erase(seq_id); }
+    // Throw std::out_of_range for an unknown sequence.
+    bool is_plain(int64_t seq_id, int64_t output_index) const { return output_index >= rules_.at(seq_id).plain_from; }
+    bool ends(int64_t seq_id, int64_t token) const;
 
     // One token per row of a sequence's output, or kNoToken for a row with NaN, +inf or without a finite maximum.
     // Throws std::out_of_range for an unknown sequence.

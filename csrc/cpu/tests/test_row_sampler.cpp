@@ -52,3 +52,16 @@ TEST_CASE("row sampler: rows that cannot be drawn have no token, and token 0 as 
     CHECK(sample(sampler, {0, 1, -kInfinity}, 3, {1}).front() == 1);
     CHECK(sample(sampler, {nan, 1, 0}, 3, {1}, true).front() == 0);
 }
+
+TEST_CASE("row sampler: from which index on a sequence is plain, and which tokens end it") {
+    RowSampler sampler(4);
+    sampler.add(1, {.filters = {}, .plain_from = 2, .stop_ids = {0, 3}});
+    sampler.add(2, {.filters = {}, .plain_from = SamplingRule::kNever, .stop_ids = {}});
+    CHECK_FALSE(sampler.is_plain(1, 1));
+    CHECK(sampler.is_plain(1, 2));
+    CHECK_FALSE(sampler.is_plain(2, 1'000'000));
+    CHECK(sampler.ends(1, 3));
+    CHECK_FALSE(sampler.ends(1, 2));
+    CHECK_FALSE(sampler.ends(2, 3));
+    CHECK_THROWS_AS(sampler.is_plain(9, 0), std::out_of_range);
+}
