@@ -86,8 +86,7 @@ class EngineRuntime:
         if costs is not None:
             scheduler.set_cost_curves(costs.step, costs.draft)
         scheduler.set_estimator(StepEstimator(worker.model_shape, config.yoco.mode))
-        wants_confidences = config.speculative.report_confidences
-        modes = RunModes(bool(config.batch_invariant), config.numerics.value, backend.name, wants_confidences)
+        modes = _modes(config, backend.name)
         outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)
         pieces = tokenizer.text_pieces(num_valid_ids)
         grammars = GrammarQueue(GrammarCompiler(config.grammar, pieces, eos_token_ids))
@@ -109,6 +108,11 @@ class EngineRuntime:
 def _backend(config: EngineConfig, num_threads: int) -> SelectedBackend:
     numerics, invariant = config.numerics, config.batch_invariant
     return select_backend(config.backend, config.device, num_threads, config.cpu_isa, numerics, invariant)
+
+
+def _modes(config: EngineConfig, backend: str) -> RunModes:
+    wants_confidences = config.speculative.report_confidences
+    return RunModes(bool(config.batch_invariant), config.numerics.value, backend, wants_confidences)
 
 
 def _scheduler_config(config: EngineConfig, model_config: DeepSeekV41Config, worker: Worker) -> SchedulerConfig:

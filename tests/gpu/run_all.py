@@ -15,10 +15,14 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 300
+ELSEWHERE = ("tests/model/test_golden.py",)  # files that have GPU cases beside those of a CPU
 
 
 def main(report: Path, names: list[str]) -> int:
-    files = [Path(name) for name in names] or sorted(Path(__file__).parent.rglob("test_*.py"))
+    files = [Path(name) for name in names] or [
+        *sorted(Path(__file__).parent.rglob("test_*.py")),
+        *(ROOT / name for name in ELSEWHERE),
+    ]
     outcomes = [run_file(path.resolve()) for path in files]
     failed = [outcome["file"] for outcome in outcomes if outcome["exit_code"] not in (0, 5)]
     result = {"gpu": gpu(), "torch": torch.__version__, "failed": failed, "files": outcomes}

@@ -14,7 +14,7 @@ from tests.support.golden_case import CASES, GoldenCase, logprob_matrix, run_cas
 PLAIN = [name for name in CASES if "-plain-" in name]
 ROUNDING = [name for name in CASES if "-rounding-" in name]
 VOCAB = 512
-BACKENDS = ("reference", "cpu")
+BACKENDS = ("reference", "cpu", pytest.param("cuda", marks=pytest.mark.gpu))
 
 # One value lies 7e-8 below a rounding edge there. The native kernels land above it, and the flip reaches a window of 16
 # of the 29 positions, so that the median is not sharp.
