@@ -48,23 +48,25 @@ class RandomTensors:
         shape = (spec.shape[0], 2 * spec.shape[1]) if spec.dtype == "I8" else spec.shape
         digest = hashlib.blake2b(f"{self._seed}:{spec.name}".encode(), digest_size=8).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest, "little") % 2**63)
-        mean, deviation = self._statistics(spec.name, shape)
+        mean, deviation = weight_statistics(spec.name, shape[-1], self._gain)
         values = torch.randn(shape, generator=generator) * deviation + mean
         if spec.name == "head.weight":
             values[self._silent_ids()] = 0.0
         return values
-
-    def _statistics(self, name: str, shape: tuple[int, ...]) -> tuple[float, float]:
-        for pattern, mean, deviation in _STATISTICS:
-            if pattern.fullmatch(name) and deviation is not None:
-                return mean, deviation
-        scale = 1.0 / math.sqrt(shape[-1])
-        if name == "head.weight":
-            scale *= _HEAD_RMS
-        return 0.0, scale * (self._gain if _OUTPUTS.fullmatch(name) else 1.0)
 
     def _silent_ids(self) -> list[int]:
         """Ids whose logit is always 0, so that greedy decoding does not meet them."""
         config = self._config
         ids = {config.bos_token_id, *config.eos_token_ids, config.pad_token_id, config.image_token_id}
         return sorted(token for token in ids if token is not None and token < config.vocab_size)
+
+
+def weight_statistics(name: str, num_columns: int, gain: float = 1.0) -> tuple[float, float]:
+    """Mean and standard deviation of a weight's random values; `gain` applies to what writes into the streams."""
+    for pattern, mean, deviation in _STATISTICS:
+        if pattern.fullmatch(name) and deviation is not None:
+            return mean, deviation
+    scale = 1.0 / math.sqrt(num_columns)
+    if name == "head.weight":
+        scale *= _HEAD_RMS
+    return 0.0, scale * (gain if _OUTPUTS.fullmatch(name) else 1.0)

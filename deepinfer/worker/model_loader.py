@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from deepinfer.checkpoint.device_dummy_source import DeviceDummySource
 from deepinfer.checkpoint.dummy_source import DummySource
 from deepinfer.checkpoint.finite_source import FiniteSource
 from deepinfer.checkpoint.reader import CheckpointReader
@@ -19,7 +20,7 @@ from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.weights import tensor_table
 from deepinfer.text.vocabulary_map import compressed_vocabulary
-from deepinfer.worker.host_memory import HostMemoryProbe
+from deepinfer.worker.device import memory_probe
 
 
 def load_model(
@@ -39,8 +40,10 @@ def load_model(
     """
     vocabulary = _engram_vocabulary(runtime, directory)
     if load_format == "dummy":
-        _check_dummy_size(runtime.config, with_drafts)
-        return DeepSeekV41Model(runtime, DummySource(runtime.config), device, vocabulary, with_drafts)
+        _check_dummy_size(runtime.config, with_drafts, device)
+        is_host = device.type == "cpu"
+        random = DummySource(runtime.config) if is_host else DeviceDummySource(runtime.config, device)
+        return DeepSeekV41Model(runtime, random, device, vocabulary, with_drafts)
     with CheckpointReader(directory) as reader:
         validate_checkpoint(reader, runtime.config)
         source = TrackedSource(FiniteSource(reader))
@@ -49,11 +52,11 @@ def load_model(
     return model
 
 
-def _check_dummy_size(config: DeepSeekV41Config, with_drafts: bool) -> None:
-    """ConfigError unless random weights fit into the host's free memory: no file of that size limits them."""
+def _check_dummy_size(config: DeepSeekV41Config, with_drafts: bool, device: torch.device) -> None:
+    """ConfigError unless random weights fit into the device's free memory: no file of that size limits them."""
     used = set(_used_names(config, with_drafts))
     needed = sum(spec.num_bytes for spec in tensor_table(config) if spec.name in used)
-    free = HostMemoryProbe().free_bytes()
+    free = memory_probe(device).free_bytes()
     if needed > free:
         raise ConfigError(
             f"load_format = 'dummy': the random weights of this config take {format_byte_size(needed)}, but "

@@ -1,0 +1,93 @@
+"""Ops that run twice: as kernels and as the reference on the same inputs, keeping how far apart the results are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from deepinfer.core.cache_tensors import VectorCache
+from deepinfer.ops import reference
+
+RELATIVE_LIMIT = 3e-3  # of float results
+SHARE_LIMIT = 1e-3  # of codes and choices that may differ
+
+
+class CheckedOps:
+    """Wraps a backend's ops. `worst` holds, by op, the largest relative error of float results seen, `worst_share` the
+    largest share of integers (choices, cache bytes) that differ.
+    """
+
+    def __init__(self, ops: Any) -> None:
+        self.worst: dict[str, float] = defaultdict(float)
+        self.worst_share: dict[str, float] = defaultdict(float)
+        names = [name for name in vars(reference) if callable(getattr(ops, name, None)) and not name.startswith("_")]
+        self.ops = SimpleNamespace(**{name: self._checked(name, getattr(ops, name)) for name in names})
+
+    def _checked(self, name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        judge = getattr(reference, name)
+        if name == "rope_table":
+            return kernel
+
+        def call(*args: Any, **options: Any) -> Any:
+            copies, before = [_copied(arg) for arg in args], [_copied(arg) for arg in args]
+            expected = judge(*copies, **options)
+            got = kernel(*args, **options)
+            torch.cuda.synchronize()
+            pairs = list(zip(_tensors(got), _tensors(expected), strict=True))
+            for arg, copy, old in zip(args, copies, before, strict=True):
+                if isinstance(arg, VectorCache):  # the vectors that either side has written
+                    written = (arg.data != old.data).any(-1) | (copy.data != old.data).any(-1)
+                    pairs.append((arg.data[written], copy.data[written]))
+            for found, want in pairs:
+                judged = self.worst if found.is_floating_point() else self.worst_share
+                judged[name] = max(judged[name], deviation(found, want))
+            return got
+
+        return call
+
+    def faults(self) -> list[str]:
+        """Ops that are further from the reference than the limits."""
+        judged = ((self.worst, RELATIVE_LIMIT), (self.worst_share, SHARE_LIMIT))
+        return [
+            f"{name}: {value:.2e} > {limit}"
+            for found, limit in judged
+            for name, value in sorted(found.items())
+            if not value <= limit
+        ]
+
+
+def deviation(found: torch.Tensor, want: torch.Tensor) -> float:
+    """Relative error of floats (norms over everything finite), or the share of integers that differ."""
+    assert found.shape == want.shape and found.dtype == want.dtype, (found.shape, found.dtype, want.shape, want.dtype)
+    if not found.numel():
+        return 0.0
+    if found.dtype is torch.int64 and found.dim() == 2:  # choices: in any order
+        return 1.0 - float((found.unsqueeze(2) == want.unsqueeze(1)).any(2).float().mean())
+    if not found.is_floating_point():
+        return float((found != want).float().mean())
+    found, want = found.double(), want.double()
+    if not torch.equal(found.isfinite(), want.isfinite()):
+        return float("inf")
+    finite = want.isfinite()
+    found, want = torch.where(finite, found, 0.0), torch.where(finite, want, 0.0)
+    return float((found - want).norm() / want.norm().clamp(min=1e-30))
+
+
+def _copied(arg: Any) -> Any:
+    """Caches are written in place, so each side gets its own."""
+    return VectorCache(arg.data.clone(), arg.format) if isinstance(arg, VectorCache) else arg
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if dataclasses.is_dataclass(result):
+        result = [getattr(result, field.name) for field in dataclasses.fields(result)]
+    if isinstance(result, (tuple, list)):
+        return [tensor for part in result for tensor in _tensors(part)]
+    return []

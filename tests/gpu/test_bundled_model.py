@@ -1,0 +1,76 @@
+"""The bundled checkpoint on the cuda backend, official numerics, against the reference backend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+
+import pytest
+import torch
+
+from deepinfer import LLM, SamplingParams
+from tests.support.golden_case import logprob_matrix
+
+ROWS = [json.loads(line) for line in (files("deepinfer") / "data/mini/eval.jsonl").read_text("utf-8").splitlines()]
+REQUIRED_ROWS = 309
+
+
+@pytest.fixture(scope="module")
+def llm() -> Iterator[LLM]:
+    with LLM(device="cuda", backend="cuda", max_model_len=1024) as engine:
+        yield engine
+
+
+def test_evaluation_rows(llm: LLM) -> None:
+    outputs = llm.generate(
+        [row["prompt"] for row in ROWS], SamplingParams(temperature=0, max_tokens=96), use_tqdm=False
+    )
+    texts = [(output.outputs[0].text, output.outputs[0].finish_reason) for output in outputs]
+    solved = sum(found == (row["answer"], "stop") for row, found in zip(ROWS, texts, strict=True))
+    print(f"\n{solved} of {len(ROWS)} rows")
+    assert solved >= REQUIRED_ROWS
+
+
+def test_distributions_beside_the_reference(llm: LLM) -> None:
+    """Teacher-forced: the same token has the highest probability, and the distributions are close."""
+    texts = [row["prompt"] + row["answer"] for row in ROWS[::8]]
+    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=-1, logprobs=-1)
+    found = llm.generate(texts, params, use_tqdm=False)
+    with LLM(device="cuda", backend="reference", max_model_len=1024) as judge:
+        want = judge.generate(texts, params, use_tqdm=False)
+    vocab = len(found[0].outputs[0].logprobs[0])
+    got = torch.cat([logprob_matrix(output, vocab) for output in found])
+    expected = torch.cat([logprob_matrix(output, vocab) for output in want])
+    agreement = float((got.argmax(1) == expected.argmax(1)).float().mean())
+    variation = float((got.exp() - expected.exp()).abs().sum(1).div(2).median())
+    print(f"\nargmax agreement {agreement:.4f}, median total variation {variation:.5f}, {len(got)} positions")
+    assert agreement >= 0.99
+    assert variation <= 0.01
+
+
+def test_five_runs_are_identical(llm: LLM) -> None:
+    prompts = [row["prompt"] for row in ROWS[::12]]
+    params = SamplingParams(temperature=0, max_tokens=24, logprobs=5)
+    runs = [[choice(output) for output in llm.generate(prompts, params, use_tqdm=False)] for _ in range(5)]
+    assert all(run == runs[0] for run in runs[1:])
+
+
+def choice(output: object) -> tuple[list[int], list[dict[int, float]]]:
+    completion = output.outputs[0]
+    scores = [{token: entry.logprob for token, entry in position.items()} for position in completion.logprobs]
+    return completion.token_ids, scores
+
+
+def test_batch_invariance() -> None:
+    """64 requests together, each alone, and with drafts off: the same bits."""
+    prompts = [row["prompt"] for row in ROWS[:64]]
+    params = SamplingParams(temperature=0, max_tokens=16, logprobs=5)
+    options = {"device": "cuda", "backend": "cuda", "max_model_len": 1024, "batch_invariant": True}
+    with LLM(**options) as engine:
+        together = [choice(output) for output in engine.generate(prompts, params, use_tqdm=False)]
+        alone = [choice(engine.generate([prompt], params, use_tqdm=False)[0]) for prompt in prompts]
+    with LLM(speculative="off", **options) as engine:
+        without_drafts = [choice(output) for output in engine.generate(prompts, params, use_tqdm=False)]
+    assert together == alone
+    assert together == without_drafts
