@@ -1,0 +1,1 @@
+"""Sparse attention over packed key=value vectors."""
