@@ -1,0 +1,150 @@
+"""The compressed entries that each row attends to: scores, candidate blocks and top-k, some rows at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from tilelang_ops.index.block_maxima import block_maxima
+from tilelang_ops.index.index_scores import PagedKeys, index_scores
+from tilelang_ops.index.select_topk import select_best_blocks, select_candidates, select_topk
+
+_SCORE_BYTES = 1 << 28  # of the scores that exist at a time
+_MOST_ROWS = 1 << 15  # of a chunk: a launch has at most 65,535 thread blocks along its second axis
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedEntries:
+    """See `select_entries`."""
+
+    picks: torch.Tensor
+    blocks: torch.Tensor | None
+    margin: torch.Tensor | None
+    block_margin: torch.Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionRule:
+    """What is the same for all rows.
+
+    Attributes:
+        max_visible: most entries that a row sees, or more; known to the host.
+        topk: most picks per row; a row that sees no more takes all it sees.
+        scale: constant factor of the scores.
+        round_bf16: round the scaled scores to bf16.
+        block_size: entries of a candidate block.
+        num_blocks: candidate blocks to give per row; 0: none.
+        with_margins: also say how clear the choices were, with torch ops; then every row is scored.
+    """
+
+    max_visible: int
+    topk: int
+    scale: float
+    round_bf16: bool
+    block_size: int
+    num_blocks: int
+    with_margins: bool
+
+
+def select_entries(
+    q: torch.Tensor,
+    head_weights: torch.Tensor,
+    keys: PagedKeys,
+    num_visible: torch.Tensor,
+    candidates: torch.Tensor | None,
+    rule: SelectionRule,
+) -> SelectedEntries:
+    """The best entries of every row by ``scale * sum_h head_weights[h] * relu(q[h] . key)``.
+
+    With candidates only the entries of a row's candidate blocks are scored. Chunks of rows bound the scores that exist
+    at a time; what a row gets does not depend on the others.
+
+    Args:
+        q: bf16 [T, Hi, di].
+        head_weights: float32 [T, Hi].
+        keys: packed FP4 keys.
+        num_visible: int64 [T].
+        candidates: int64 [T, B] block numbers, ascending, -1 padded; None: all entries.
+        rule: sizes and options.
+
+    Returns:
+        picks int64 [T, topk] ascending, -1 padded; blocks int64 [T, num_blocks] likewise, of no meaning in rows that
+        take all they see; margins float32 [T].
+    """
+    num_rows = q.shape[0]
+    if num_rows == 0 or rule.max_visible == 0 or (rule.max_visible <= rule.topk and not rule.with_margins):
+        return _all_visible(num_visible, rule)
+    q, head_weights = q.contiguous(), head_weights.contiguous()
+    candidates = None if candidates is None else candidates.contiguous()
+    columns = rule.max_visible if candidates is None else candidates.shape[1] * rule.block_size
+    size = max(1, min(_MOST_ROWS, _SCORE_BYTES // (4 * columns)))
+    parts = []
+    for begin in range(0, num_rows, size):
+        where = slice(begin, begin + size)
+        some = None if candidates is None else candidates[where]
+        parts.append(_select_rows(q[where], head_weights[where], keys.rows(where), num_visible[where], some, rule))
+    return parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _select_rows(
+    q: torch.Tensor,
+    head_weights: torch.Tensor,
+    keys: PagedKeys,
+    num_visible: torch.Tensor,
+    candidates: torch.Tensor | None,
+    rule: SelectionRule,
+) -> SelectedEntries:
+    """One chunk."""
+    size, least = rule.block_size, -1 if rule.with_margins else rule.topk
+    options = {"max_visible": rule.max_visible, "scale": rule.scale, "round_bf16": rule.round_bf16, "least": least}
+    blocks = margin = block_margin = None
+    if candidates is None or rule.num_blocks:
+        scores = index_scores(q, head_weights, keys, num_visible, **options)
+    if rule.num_blocks:
+        maxima = block_maxima(scores, num_visible, block_size=size)
+        blocks = select_best_blocks(maxima, num_visible, rule.num_blocks, block_size=size, least=least)
+        if rule.with_margins:
+            newest = (num_visible - 1).div(size, rounding_mode="floor")  # is in and does not compete
+            block_margin = _gap(_hide(maxima, newest), rule.num_blocks - 1)
+    if candidates is None:
+        picks = select_topk(scores, num_visible, rule.topk)
+        scores = _hide(scores, num_visible) if rule.with_margins else scores
+    else:
+        scores = index_scores(q, head_weights, keys, num_visible, candidates, **options, block_size=size)
+        picks = select_candidates(scores, num_visible, candidates, rule.topk, block_size=size)
+    if rule.with_margins:
+        margin = _gap(scores, rule.topk)
+    return SelectedEntries(picks, blocks, margin, block_margin)
+
+
+def _hide(scores: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    """-inf from column count[row] on, and for NaN."""
+    column = torch.arange(scores.shape[1], device=scores.device)
+    return scores.masked_fill((column >= count.unsqueeze(1)) | scores.isnan(), -torch.inf)
+
+
+def _gap(scores: torch.Tensor, count: int) -> torch.Tensor:
+    """Gap between the last chosen and the first rejected of `count` choices; inf when nothing was rejected."""
+    if count == 0 or scores.shape[1] <= count:
+        return scores.new_full((scores.shape[0],), torch.inf)
+    best = torch.where(scores.isnan(), -torch.inf, scores).topk(count + 1, dim=1).values
+    return torch.where(best[:, count].isneginf(), torch.inf, best[:, count - 1] - best[:, count])
+
+
+def _all_visible(num_visible: torch.Tensor, rule: SelectionRule) -> SelectedEntries:
+    """When no row is scored."""
+    numbers = torch.arange(rule.topk, device=num_visible.device)
+    clear = num_visible.new_full(num_visible.shape, torch.inf, dtype=torch.float32) if rule.with_margins else None
+    return SelectedEntries(
+        picks=torch.where(numbers < num_visible.unsqueeze(1), numbers, -1),
+        blocks=num_visible.new_full((num_visible.shape[0], rule.num_blocks), -1) if rule.num_blocks else None,
+        margin=clear,
+        block_margin=clear if rule.num_blocks else None,
+    )
+
+
+def _join(parts: list[SelectedEntries]) -> SelectedEntries:
+    """Chunks one behind the other."""
+    fields = ([getattr(part, name) for part in parts] for name in ("picks", "blocks", "margin", "block_margin"))
+    return SelectedEntries(*(None if values[0] is None else torch.cat(values) for values in fields))
