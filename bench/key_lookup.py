@@ -31,6 +31,7 @@ import torch
 from deepinfer import LLM
 from deepinfer.models.deepseek_v41.attention import Attention
 from deepinfer.models.deepseek_v41.step_context import StepContext
+from deepinfer.ops.reference import decode_vectors
 from deepinfer.text.tokenizer import Tokenizer
 
 MINI = Path(str(files("deepinfer") / "data/mini"))
@@ -76,21 +77,20 @@ def full_attention(original: Attention, x: torch.Tensor, ctx: StepContext) -> to
     plan, projections = original._plan, original.projections
     if plan.kv_source is None:
         return original(x, ctx)
-    (group,) = ctx.entries[plan.ratio].groups
     entries, cache = ctx.entries[plan.ratio], ctx.caches.main[plan.kv_source]
-    ops, config = original._runtime.ops, original._runtime.config
-    cos, sin = original._rope.at(ctx.batch.positions)
-    q = projections.query(projections.query_latent(x), cos, sin).float()
-    window, index = original._window_vectors(x, cos, sin, ctx), ctx.window.window_index
-    near = window[index.clamp(min=0)]
-    far = ops.decode_vectors(entries.gather_group(cache, group, range(group.num_entries)), cache.format)[0]
+    config, rope = original._runtime.config, original._rope.at(ctx.batch.positions)
+    q = projections.query(projections.query_latent(x), rope).float()
+    stored, index = original._window(x, rope, ctx), ctx.window.window_index
+    near = decode_vectors(stored, ctx.caches.window[plan.layer_id].format)[index.clamp(min=0)]
+    far = entries.of(cache).gather(entries.first_block[:1], torch.arange(entries.max_visible))
+    far = decode_vectors(far, cache.format)
     hidden = torch.arange(far.shape[0]) >= entries.num_visible[:, None]
     logits = torch.cat((q @ near.transpose(1, 2), q @ far.T), dim=2) * config.softmax_scale
     logits.masked_fill_(torch.cat((index < 0, hidden), dim=1)[:, None], -torch.inf)
     sink = projections.sink.expand(q.shape[0], -1)[:, :, None]
     weights = torch.softmax(torch.cat((logits, sink), dim=2), dim=2)
     heads = weights[:, :, : near.shape[1]] @ near + weights[:, :, near.shape[1] : -1] @ far
-    return projections.output(heads.to(x.dtype), cos, sin)
+    return projections.output(heads.to(x.dtype), rope)
 
 
 def widened_copy(directory: Path, num_tokens: int) -> str:

@@ -32,7 +32,8 @@ class OpCall:
     @property
     def is_empty(self) -> bool:
         """Whether there was nothing to do: no row of the step took part."""
-        return all(tensor.numel() == 0 for tensor in _tensors(self.result))
+        rows = self.args[0] if self.result is None else self.result  # an op that writes into a cache gives nothing
+        return all(tensor.numel() == 0 for tensor in _tensors(rows))
 
     @property
     def shapes(self) -> str:
@@ -41,20 +42,16 @@ class OpCall:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of operands read and results written, each once; of experts and tables only what the rows name."""
-        num_written = _num_bytes(self.result)
-        if self.name == "moe":
-            return num_written + _moe_bytes(self.args)
-        if self.name == "engram_lookup":
-            rows, codes, scales = self.args
-            return num_written + _num_bytes(rows) + rows.numel() * (_num_bytes((codes[:1], scales[:1])))
-        return num_written + _num_bytes(self.args) + _num_bytes(tuple(self.kwargs.values()))
+        """Bytes of operands read and results written, each once; of experts, tables and caches what the rows name."""
+        operands = (*self.args, *self.kwargs.values())
+        count = _BYTES_READ.get(self.name)
+        return _num_bytes(self.result) + (_num_bytes(operands) if count is None else count(self))
 
     @property
     def multiply_adds(self) -> int | None:
         """Of products; None for an op that is none."""
         count = _MULTIPLY_ADDS.get(self.name)
-        return None if count is None else count(self.args)
+        return None if count is None else count(self)
 
 
 def _is_large(operand: Any) -> bool:
@@ -82,49 +79,88 @@ def _num_bytes(value: Any) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in _tensors(value))
 
 
-def _moe_bytes(args: tuple[Any, ...]) -> int:
-    x, ids, weights, w1, w3, w2, shared = args
+def _moe_bytes(call: OpCall) -> int:
+    x, ids, weights, w1, w3, w2, shared = call.args
     share = ids.unique().numel() / w1.codes.shape[0]
     return _num_bytes((x, ids, weights, shared)) + round(share * _num_bytes((w1, w3, w2)))
 
 
-def _linear(args: tuple[Any, ...]) -> int:
-    x, weight = args[:2]
+def _table_bytes(call: OpCall) -> int:
+    rows, *tables = call.args[: 3 if call.name == "engram_lookup" else 2]
+    return _num_bytes(rows) + rows.numel() * _num_bytes(tuple(table[:1] for table in tables))
+
+
+def _pair_bytes(call: OpCall) -> int:
+    new, _, second, carried, _ = call.args
+    return _num_bytes((second, carried)) + second.numel() * 2 * _num_bytes(new[:1])
+
+
+def _store_bytes(call: OpCall) -> int:
+    """Written, too: the vectors lie in a cache."""
+    *vectors, cache, units, places = call.args
+    return _num_bytes((*vectors, units, places)) + units.numel() * cache.format.num_bytes
+
+
+def _select_bytes(call: OpCall) -> int:
+    q, head_weights, entries, num_visible, candidates = call.args
+    tables, row_seq = entries.first_block.unique(return_inverse=True)
+    most = num_visible.new_zeros(tables.shape).scatter_reduce(0, row_seq, num_visible, "amax")
+    return _num_bytes((q, head_weights, num_visible, candidates)) + int(most.sum()) * entries.cache.format.num_bytes
+
+
+def _attention_bytes(call: OpCall) -> int:
+    *operands, entries, picks, sink = call.args
+    num_bytes = _num_bytes((*operands, picks, sink))
+    return num_bytes if entries is None else num_bytes + int((picks >= 0).sum()) * entries.cache.format.num_bytes
+
+
+def _linear(call: OpCall) -> int:
+    x, weight = call.args[:2]
     num_out = weight.out_features if isinstance(weight, QuantizedWeight) else weight.shape[0]
     return math.prod(x.shape[:-1]) * x.shape[-1] * num_out
 
 
-def _grouped_linear(args: tuple[Any, ...]) -> int:
-    x, weight = args[:2]
-    return x.shape[0] * x.shape[-1] * weight.out_features
+def _rotate_grouped_linear(call: OpCall) -> int:
+    heads, weight = call.args[0], call.args[3]
+    return heads.numel() // call.kwargs["num_groups"] * weight.out_features
 
 
-def _moe(args: tuple[Any, ...]) -> int:
-    x, ids, _, w1 = args[:4]
+def _moe(call: OpCall) -> int:
+    x, ids, _, w1 = call.args[:4]
     return 3 * x.shape[0] * x.shape[1] * w1.out_features * (ids.shape[1] + 1)
 
 
-def _route(args: tuple[Any, ...]) -> int:
-    return args[0].shape[0] * args[1].numel()
+def _route(call: OpCall) -> int:
+    return call.args[0].shape[0] * call.args[1].numel()
 
 
-def _index_scores(args: tuple[Any, ...]) -> int:
-    q, _, keys = args[:3]
-    return q.numel() * keys.shape[1]
+def _select_entries(call: OpCall) -> int:
+    q, num_visible = call.args[0], call.args[3]
+    scored = num_visible[num_visible > call.kwargs["topk"]]
+    return q[0].numel() * int(scored.sum()) if q.shape[0] else 0
 
 
-def _sparse_attention(args: tuple[Any, ...]) -> int:
-    q, _, window_index, entries = args[:4]
-    return 2 * q.numel() * (window_index.shape[1] + (0 if entries is None else entries.shape[1]))
+def _sparse_attention(call: OpCall) -> int:
+    q, _, window_index, _, picks = call.args[:5]
+    return 2 * q.numel() * (window_index.shape[1] + (0 if picks is None else picks.shape[1]))
 
 
-_MULTIPLY_ADDS: Final[dict[str, Callable[[tuple[Any, ...]], int]]] = {
+_BYTES_READ: Final[dict[str, Callable[[OpCall], int]]] = {
+    "moe": _moe_bytes,
+    "engram_lookup": _table_bytes,
+    "expand_embedding": _table_bytes,
+    "compress_pairs": _pair_bytes,
+    "store_vectors": _store_bytes,
+    "select_entries": _select_bytes,
+    "sparse_attention": _attention_bytes,
+}
+_MULTIPLY_ADDS: Final[dict[str, Callable[[OpCall], int]]] = {
     "linear": _linear,
     "quantized_linear": _linear,
-    "grouped_linear": _grouped_linear,
+    "rotate_grouped_linear": _rotate_grouped_linear,
     "moe": _moe,
     "route": _route,
-    "index_scores": _index_scores,
+    "select_entries": _select_entries,
     "sparse_attention": _sparse_attention,
     "hc_mix": _route,
 }

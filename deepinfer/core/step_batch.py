@@ -1,9 +1,10 @@
-"""The input of one forward pass, as device tensors."""
+"""The input of one forward pass: what the model reads on its device, and the geometry on the host."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 
@@ -11,44 +12,51 @@ import torch
 class StepBatch:
     """S sequences with T rows in all, packed. Filled by the model runner from a StepPlan; read by the model.
 
-    All tensors are int64 on the model's device. A "row" is one token of one sequence in this step.
+    A "row" is one token of one sequence in this step. Everything is int64: tensors on the model's device, and numpy
+    arrays, from which the shapes and maps of a step are made, so that nothing has to wait for the device.
 
     Attributes:
-        token_ids: [T] token of each row.
-        positions: [T] absolute position of each row in its sequence.
-        row_seq: [T] index 0..S-1 of the row's sequence.
-        cu_seqlens_q: [S+1] prefix sums of rows per sequence.
-        context_lens: [S] tokens of the sequence that are in the caches before this step.
-        state_slots: [S] slot of the ring and compressor state.
-        block_ids: [B] blocks of the sequences' tables, one table behind the other: no table is padded to the longest.
-        first_blocks: [S] where each sequence's table begins.
-        ngram_ids: [T, n] the row's token and its n-1 predecessors (nearest first), -1 before the start;
+        token_ids: tensor [T] token of each row.
+        positions: tensor [T] absolute position of each row in its sequence.
+        block_ids: tensor [B] blocks of the sequences' tables, one table behind the other: no table is padded to the
+            longest.
+        ngram_ids: tensor [T, n] the row's token and its n-1 predecessors (nearest first), -1 before the start;
             n = 0 without Engram.
-        logit_rows: [L] rows whose final hidden state is wanted, ascending.
-        seq_lens_q: python copy of the rows per sequence, so that no code has to synchronise to know the shapes.
-        starts: python copy of context_lens.
-        window_starts: python, per sequence: first position that sliding windows may look at.
-        entry_starts: python, per sequence: first position whose entries are written; those before are there already.
-        consumer_starts: python, per sequence: first position that has a row in the consumer layers.
+        logit_rows: tensor [L] rows whose final hidden state is wanted, ascending.
+        lengths: array [S] rows per sequence.
+        starts: array [S] tokens of the sequence that are in the caches before this step.
+        state_slots: array [S] slot of the ring and compressor state.
+        first_blocks: array [S] where each sequence's table begins.
+        window_starts: array [S] first position that sliding windows may look at.
+        entry_starts: array [S] first position whose entries are written; those before are there already.
+        consumer_starts: array [S] first position that has a row in the consumer layers.
     """
 
     token_ids: torch.Tensor
     positions: torch.Tensor
-    row_seq: torch.Tensor
-    cu_seqlens_q: torch.Tensor
-    context_lens: torch.Tensor
-    state_slots: torch.Tensor
     block_ids: torch.Tensor
-    first_blocks: torch.Tensor
     ngram_ids: torch.Tensor
     logit_rows: torch.Tensor
-    seq_lens_q: tuple[int, ...]
-    starts: tuple[int, ...]
-    window_starts: tuple[int, ...]
-    entry_starts: tuple[int, ...]
-    consumer_starts: tuple[int, ...]
+    lengths: np.ndarray
+    starts: np.ndarray
+    state_slots: np.ndarray
+    first_blocks: np.ndarray
+    window_starts: np.ndarray
+    entry_starts: np.ndarray
+    consumer_starts: np.ndarray
 
     @property
     def num_rows(self) -> int:
         """T, without asking the device."""
         return self.token_ids.shape[0]
+
+    @property
+    def row_seq(self) -> np.ndarray:
+        """[T] index 0..S-1 of each row's sequence, on the host."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    @property
+    def row_positions(self) -> np.ndarray:
+        """[T] `positions` on the host."""
+        first_rows = np.cumsum(self.lengths) - self.lengths
+        return np.arange(self.num_rows) + np.repeat(self.starts - first_rows, self.lengths)

@@ -8,18 +8,21 @@ import torch
 
 from deepinfer.config.rope_scaling import RopeScaling
 from deepinfer.core.cache_spec import KVRounding, VectorFormat
+from deepinfer.core.cache_tensors import VectorCache
 from deepinfer.core.ngram_hash import NgramHash
+from deepinfer.core.paged_entries import PagedEntries
 from deepinfer.core.quantized_weight import QuantizedWeight
 from deepinfer.core.route_result import RouteResult
+from deepinfer.core.selection import Selection
 
 
 class Ops(Protocol):
     """What model code may call. A backend is a module; `deepinfer.ops.select` picks one at load.
 
-    The reference backend (deepinfer/ops/reference) defines every result; its docstrings have the formulas and every
-    argument. A backend may only change the order of summation. Here are the shapes: T is the number of rows of the step
-    and may be 0; activations without a stated dtype are bf16 or float32 (f32); all maths is float32 and results are
-    rounded once to the stated dtype.
+    The reference backend (deepinfer/ops/reference, over deepinfer/ops/composed for compound ops) defines every result;
+    its docstrings have the formulas and every argument. A backend may only change the order of summation. Here are the
+    shapes: T is the number of rows of the step and may be 0; activations without a stated dtype are bf16 or float32
+    (f32); all maths is float32 and results are rounded once to the stated dtype.
     """
 
     def apply_rope(
@@ -28,16 +31,17 @@ class Ops(Protocol):
         """x [T, ..., d], cos and sin f32 [T, r/2] -> like `x`, its last r columns rotated."""
         ...
 
-    def compress_pairs(self, score: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """score, value f32 [n, 2, d] -> f32 [n, d]."""
-        ...
-
-    def decode_vectors(self, data: torch.Tensor, format: VectorFormat) -> torch.Tensor:
-        """uint8 [..., format.num_bytes] -> f32 [..., dim]."""
-        ...
-
-    def encode_vectors(self, x: torch.Tensor, format: VectorFormat) -> torch.Tensor:
-        """x [n, dim] -> uint8 [n, format.num_bytes]."""
+    def compress_pairs(
+        self,
+        new: torch.Tensor,
+        state: torch.Tensor,
+        second: torch.Tensor,
+        carried: torch.Tensor,
+        act_dtype: torch.dtype,
+    ) -> torch.Tensor:
+        """new f32 [T, 2 (score, value), d], state f32 [slots, ring, 2, d], second int64 [n] rows, carried int64 [n]
+        places slot * ring + place of `state` (-1: the row before `second`) -> act_dtype [n, d].
+        """
         ...
 
     def engram_gate(
@@ -57,10 +61,10 @@ class Ops(Protocol):
         """rows int64 [T, R] (-1: zeros), codes e4m3 [V, hd], scales uint8 [V, ceil(hd/32)] -> f32 [T, R*hd]."""
         ...
 
-    def grouped_linear(
-        self, x: torch.Tensor, weight: QuantizedWeight, *, quantize: bool, out_dtype: torch.dtype
-    ) -> torch.Tensor:
-        """x [T, G, K], weight [G*R, K] -> out_dtype [T, G*R]."""
+    def expand_embedding(
+        self, token_ids: torch.Tensor, table: torch.Tensor, num_streams: int, out_dtype: torch.dtype
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """token_ids int64 [T], table [V, D] -> streams out_dtype [T, S, D], pre f32 [T, S]."""
         ...
 
     def hc_mix(
@@ -83,26 +87,16 @@ class Ops(Protocol):
         """streams [T, S, D], pre f32 [T, S] -> out_dtype [T, D]."""
         ...
 
+    def hc_read_norm(
+        self, streams: torch.Tensor, pre: torch.Tensor, weight: torch.Tensor, eps: float, out_dtype: torch.dtype
+    ) -> torch.Tensor:
+        """streams [T, S, D], pre f32 [T, S], weight [D] -> out_dtype [T, D]."""
+        ...
+
     def hc_write(
         self, streams: torch.Tensor, out: torch.Tensor, post: torch.Tensor, comb: torch.Tensor
     ) -> torch.Tensor:
         """streams [T, S, D], out [T, D], post f32 [T, S], comb f32 [T, S, S] -> like `streams`."""
-        ...
-
-    def index_scores(
-        self,
-        q: torch.Tensor,
-        head_weights: torch.Tensor,
-        keys: torch.Tensor,
-        row_group: torch.Tensor,
-        num_visible: torch.Tensor,
-        *,
-        scale: float,
-        round_bf16: bool,
-    ) -> torch.Tensor:
-        """q f32 [T, Hi, di], head_weights f32 [T, Hi], keys f32 [G, N, di], row_group int64 [T], num_visible int64 [T]
-        -> f32 [T, N], -inf at invisible entries.
-        """
         ...
 
     def linear(self, x: torch.Tensor, weight: torch.Tensor, out_dtype: torch.dtype) -> torch.Tensor:
@@ -138,10 +132,6 @@ class Ops(Protocol):
         """x [T, K], weight [N, K] -> out_dtype [T, N]."""
         ...
 
-    def restrict_to_blocks(self, scores: torch.Tensor, blocks: torch.Tensor, *, block_size: int) -> torch.Tensor:
-        """scores f32 [T, N], blocks int64 [T, B] (-1: none) -> f32 [T, N], -inf outside the blocks."""
-        ...
-
     def rms_norm(
         self, x: torch.Tensor, weight: torch.Tensor | None, eps: float, out_dtype: torch.dtype
     ) -> torch.Tensor:
@@ -152,6 +142,20 @@ class Ops(Protocol):
         self, theta: float, dim: int, scaling: RopeScaling | None, num_positions: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """-> cos, sin f32 [num_positions, dim/2] on the CPU."""
+        ...
+
+    def rotate_grouped_linear(
+        self,
+        heads: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        weight: QuantizedWeight,
+        *,
+        num_groups: int,
+        quantize: bool,
+        out_dtype: torch.dtype,
+    ) -> torch.Tensor:
+        """heads [T, H, d], cos and sin f32 [T, r/2], weight [G*R, (H/G)*d] -> out_dtype [T, G*R]."""
         ...
 
     def round_vectors(self, x: torch.Tensor, rounding: KVRounding) -> torch.Tensor:
@@ -171,29 +175,59 @@ class Ops(Protocol):
         """x [T, D], gate_weight [E, D], bias f32 [E] -> ids int64 [T, k] best first, weights and margin f32."""
         ...
 
-    def select_blocks(
-        self, scores: torch.Tensor, num_visible: torch.Tensor, *, block_size: int, num_blocks: int
-    ) -> torch.Tensor:
-        """scores f32 [T, N], num_visible int64 [T] -> int64 [T, num_blocks], ascending, -1 padded."""
-        ...
-
-    def select_topk(self, scores: torch.Tensor, k: int) -> torch.Tensor:
-        """scores f32 [T, N] -> int64 [T, k], ascending, -1 padded."""
+    def select_entries(
+        self,
+        q: torch.Tensor,
+        head_weights: torch.Tensor,
+        entries: PagedEntries,
+        num_visible: torch.Tensor,
+        candidates: torch.Tensor | None,
+        *,
+        max_visible: int,
+        topk: int,
+        scale: float,
+        round_bf16: bool,
+        block_size: int,
+        num_blocks: int,
+        with_margins: bool,
+    ) -> Selection:
+        """q f32 [T, Hi, di], head_weights f32 [T, Hi], num_visible int64 [T], candidates int64 [T, B] (-1: none) or
+        None -> picks int64 [T, topk], blocks int64 [T, num_blocks], margins f32 [T].
+        """
         ...
 
     def sparse_attention(
         self,
         q: torch.Tensor,
-        window_kv: torch.Tensor,
+        window: torch.Tensor,
         window_index: torch.Tensor,
-        entries: torch.Tensor | None,
-        entry_valid: torch.Tensor | None,
+        entries: PagedEntries | None,
+        picks: torch.Tensor | None,
         sink: torch.Tensor,
         *,
+        window_format: VectorFormat,
         scale: float,
         out_dtype: torch.dtype,
     ) -> torch.Tensor:
-        """q [T, H, d], window_kv f32 [M, d], window_index int64 [T, W] (-1: absent), entries f32 [T, K, d] or None,
-        entry_valid bool [T, K] or None (all), sink f32 [H] -> out_dtype [T, H, d].
+        """q [T, H, d], window uint8 [M, window_format.num_bytes], window_index int64 [T, W] (-1: absent), picks int64
+        [T, K] (-1: absent) or None, sink f32 [H] -> out_dtype [T, H, d].
+        """
+        ...
+
+    def store_vectors(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        cache: VectorCache,
+        units: torch.Tensor,
+        places: torch.Tensor,
+        *,
+        eps: float,
+        act_dtype: torch.dtype,
+    ) -> None:
+        """x [n, d], weight [d] or None (no norm), cos and sin f32 [n, r/2], units (-1: not stored) and places
+        int64 [n]; writes into `cache`.
         """
         ...

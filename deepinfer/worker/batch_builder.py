@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.core.step_plan import ForwardPlan
 
@@ -18,27 +19,23 @@ def build_batch(plan: ForwardPlan, logit_rows: np.ndarray, num_ngrams: int, devi
         num_ngrams: tokens per n-gram context, the row's own included; 0 without Engram.
         device: where the tensors go.
     """
-    lengths = np.diff(plan.cu_seqlens_q)
-
-    def tensor(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array.astype(np.int64)).to(device)
-
+    ngrams = ngram_ids(plan, num_ngrams)
+    token_ids, positions, block_ids, ngram_tensor, rows = device_arrays(
+        device, plan.token_ids, plan.positions, plan.block_ids, ngrams, logit_rows
+    )
     return StepBatch(
-        token_ids=tensor(plan.token_ids),
-        positions=tensor(plan.positions),
-        row_seq=tensor(np.repeat(np.arange(len(lengths)), lengths)),
-        cu_seqlens_q=tensor(plan.cu_seqlens_q),
-        context_lens=tensor(plan.context_lens),
-        state_slots=tensor(plan.state_slots),
-        block_ids=tensor(plan.block_ids),
-        first_blocks=tensor(plan.cu_blocks[:-1]),
-        ngram_ids=tensor(ngram_ids(plan, num_ngrams)),
-        logit_rows=tensor(logit_rows),
-        seq_lens_q=tuple(lengths.tolist()),
-        starts=tuple(plan.context_lens.tolist()),
-        window_starts=tuple(plan.window_starts.tolist()),
-        entry_starts=tuple(plan.entry_starts.tolist()),
-        consumer_starts=tuple(plan.consumer_starts.tolist()),
+        token_ids=token_ids,
+        positions=positions,
+        block_ids=block_ids,
+        ngram_ids=ngram_tensor,
+        logit_rows=rows,
+        lengths=np.diff(plan.cu_seqlens_q).astype(np.int64),
+        starts=plan.context_lens.astype(np.int64),
+        state_slots=plan.state_slots.astype(np.int64),
+        first_blocks=plan.cu_blocks[:-1].astype(np.int64),
+        window_starts=plan.window_starts.astype(np.int64),
+        entry_starts=plan.entry_starts.astype(np.int64),
+        consumer_starts=plan.consumer_starts.astype(np.int64),
     )
 
 

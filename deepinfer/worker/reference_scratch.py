@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from deepinfer.models.deepseek_v41.attention import ENTRY_BYTES_PER_CHUNK
-from deepinfer.models.deepseek_v41.index_group import KEY_BYTES_PER_GROUP
-from deepinfer.models.deepseek_v41.indexer import LEAST_ROWS_PER_CHUNK, SCORE_BYTES_PER_CHUNK
+from deepinfer.ops.composed.index_group import KEY_BYTES_PER_GROUP
+from deepinfer.ops.composed.select_entries import LEAST_ROWS_PER_CHUNK, SCORE_BYTES_PER_CHUNK
+from deepinfer.ops.composed.sparse_attention import ENTRY_BYTES_PER_CHUNK
 from deepinfer.worker.step_scratch import StepScratch
 
 _FLOAT = 4
@@ -12,7 +12,7 @@ _INDEX = 8
 _TILE_ROWS = 16  # experts' rows are padded to whole tiles
 _DENSE_BYTES = (1 << 22) * _FLOAT  # experts' weights dequantized at a time, at least one expert
 _PRODUCT_BYTES = 3 * (4 << 20)  # index_scores: products of some tiles and what is made of them
-_GATHER_BYTES = 6 * (2 << 20)  # sparse_attention: keys of some rows, their copies, logits and weights
+_GATHER_BYTES = 6 * (2 << 20)  # attend_vectors: keys of some rows, their copies, logits and weights
 
 
 class ReferenceScratch(StepScratch):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
 import torch
 
 from deepinfer.config.numerics import Numerics
-from deepinfer.models.deepseek_v41 import index_group, indexer
-from deepinfer.models.deepseek_v41.index_group import IndexGroup
+from deepinfer.ops.composed import index_group
+from deepinfer.ops.composed.index_group import IndexGroup
+from deepinfer.ops.composed.select_entries import SCORE_BYTES_PER_CHUNK
 from tests.ops.builders import normal
 from tests.support.indexer_case import BLOCK, DIM, WIDTH, IndexerCase, RecordingOps
+
+SELECTING = importlib.import_module("deepinfer.ops.composed.select_entries")  # not the function of that name
 
 
 def _inputs(case: IndexerCase, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -30,7 +34,7 @@ def test_a_long_sequence_beside_short_ones_costs_its_own_length_only() -> None:
 def test_scores_of_a_long_prefill_are_bounded() -> None:
     case = IndexerCase([6000], [2000])
     case.run(*_inputs(case))
-    assert case.ops.score_bytes <= indexer.SCORE_BYTES_PER_CHUNK < 8000 * 2000 * 4
+    assert case.ops.score_bytes <= SCORE_BYTES_PER_CHUNK < 8000 * 2000 * 4
 
 
 def test_keys_of_a_long_sequence_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +52,7 @@ def test_groups_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     case = IndexerCase([70, 0, 3, 200, 5, 64, 0], [1, 9, 1, 40, 3, 1, 2])
     x, q_lora = _inputs(case)
     want = case.run(x, q_lora)
-    monkeypatch.setattr(indexer, "SCORE_BYTES_PER_CHUNK", 7 * 240 * 4)
+    monkeypatch.setattr(SELECTING, "SCORE_BYTES_PER_CHUNK", 7 * 240 * 4)
     monkeypatch.setattr(index_group, "KEY_BYTES_PER_GROUP", 1)
     picks, candidates = case.run(x, q_lora)
     seen = case.batch.positions + 1 > case.topk
@@ -57,11 +61,12 @@ def test_groups_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_groups_cover_every_row_once() -> None:
     case = IndexerCase([70, 0, 3, 200, 5, 64, 0], [1, 9, 1, 40, 3, 1, 2])
-    groups = IndexGroup.build_all(case.batch, 1, 128)
+    first_block = torch.from_numpy(case.batch.first_blocks[case.batch.row_seq])
+    groups = IndexGroup.build_all(first_block, case.batch.positions + 1, 128)
     assert torch.cat([group.rows for group in groups]).sort().values.tolist() == list(range(57))
     assert sorted(group.num_entries for group in groups) == [9, 71, 240]
     for group in groups:
-        assert torch.equal(group.seqs[group.row_group], case.batch.row_seq[group.rows])
+        assert torch.equal(group.first_block[group.row_group], first_block[group.rows])
 
 
 @pytest.mark.parametrize(("numerics", "pick"), [(Numerics.FP32, 5), (Numerics.OFFICIAL, 1)])

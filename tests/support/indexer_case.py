@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 from deepinfer.config.layer_plan import LayerPlan
@@ -13,11 +14,12 @@ from deepinfer.config.numerics import Numerics
 from deepinfer.core.cache_spec import KVRounding, VectorFormat
 from deepinfer.core.cache_tensors import VectorCache
 from deepinfer.core.probe import Probe
+from deepinfer.core.selection import Selection
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.models.deepseek_v41.entry_map import EntryMap
 from deepinfer.models.deepseek_v41.indexer import Indexer
 from deepinfer.models.deepseek_v41.rope import RopeTable
-from deepinfer.ops import reference
+from deepinfer.ops import composed, reference
 from tests.ops.builders import fp8_weight, normal
 
 HEADS, DIM, WIDTH, BLOCK = 4, 32, 32, 8
@@ -31,6 +33,9 @@ class RecordingOps:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(reference, name)
+
+    def select_entries(self, *args: Any, **options: Any) -> Selection:
+        return composed.select_entries(self, *args, **options)  # type: ignore[arg-type]
 
     def index_scores(self, q: torch.Tensor, weights: torch.Tensor, keys: torch.Tensor, *rest: Any, **options: Any):
         scores = reference.index_scores(q, weights, keys, *rest, **options)
@@ -56,25 +61,22 @@ class IndexerCase:
         counts = [-(-end // BLOCK) for end in ends]
         used = sum(counts)
         self.keys = normal(used, BLOCK, DIM, seed=5)
-        cu = torch.tensor([0, *self.lengths]).cumsum(0)
         positions = torch.cat([torch.arange(s, e) for s, e in zip(self.starts, ends, strict=True)])
         empty = torch.empty(0, dtype=torch.int64)
+        zeros = np.zeros(len(ends), dtype=np.int64)
         self.batch = StepBatch(
             token_ids=positions,
             positions=positions,
-            row_seq=torch.repeat_interleave(torch.arange(len(ends)), torch.tensor(self.lengths)),
-            cu_seqlens_q=cu,
-            context_lens=torch.tensor(self.starts),
-            state_slots=torch.arange(len(ends)),
             block_ids=torch.arange(used),
-            first_blocks=torch.tensor([0, *counts[:-1]]).cumsum(0),
             ngram_ids=empty,
             logit_rows=empty,
-            seq_lens_q=tuple(self.lengths),
-            starts=tuple(self.starts),
-            window_starts=(0,) * len(ends),
-            entry_starts=(0,) * len(ends),
-            consumer_starts=(0,) * len(ends),
+            lengths=np.array(self.lengths),
+            starts=np.array(self.starts),
+            state_slots=np.arange(len(ends)),
+            first_blocks=np.cumsum([0, *counts[:-1]]),
+            window_starts=zeros,
+            entry_starts=zeros,
+            consumer_starts=zeros,
         )
 
     def run(self, x: torch.Tensor, q_lora: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -107,7 +109,7 @@ class IndexerCase:
             batch=self.batch,
             caches=SimpleNamespace(index={0: cache}),
             probe=self.probe,
-            entries={1: EntryMap.build(self.batch, 1, BLOCK, DIM)},
+            entries={1: EntryMap.build(self.batch, 1, BLOCK, 1)},
             picks={},
             candidates=None,
         )

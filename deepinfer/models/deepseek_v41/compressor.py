@@ -34,14 +34,12 @@ class Compressor:
         pooled = self._pool_single(x, entries.new_rows) if self.wgate is None else self._pool_pairs(x, self.wgate, ctx)
         ops, act, eps = self._runtime.ops, self._runtime.act_dtype, self._runtime.config.rms_norm_eps
         latent = ops.rms_norm(pooled, self.norm_weight, eps, act)
-        cos, sin = self._rope.at(entries.new_entries * self._plan.ratio)
-
-        key = ops.rms_norm(ops.linear(latent, self.wk, act), self.k_norm_weight, eps, act)
-        index = ctx.caches.index[self._plan.layer_id]
-        entries.store(index, ops.encode_vectors(ops.apply_rope(key, cos, sin), index.format))
-
-        main = ctx.caches.main[self._plan.layer_id]
-        entries.store(main, ops.encode_vectors(ops.apply_rope(latent, cos, sin), main.format))
+        keys = ops.linear(latent, self.wk, act)
+        cos, sin = self._rope.at(entries.new_positions)
+        index, main = ctx.caches.index[self._plan.layer_id], ctx.caches.main[self._plan.layer_id]
+        for cache, vectors, weight in ((index, keys, self.k_norm_weight), (main, latent, None)):
+            where = (entries.new_blocks, entries.new_places)
+            ops.store_vectors(vectors, weight, cos, sin, cache, *where, eps=eps, act_dtype=act)
 
     def _pool_single(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         x = x if rows.shape[0] == x.shape[0] else x[rows]
@@ -49,18 +47,9 @@ class Compressor:
 
     def _pool_pairs(self, x: torch.Tensor, wgate: torch.Tensor, ctx: StepContext) -> torch.Tensor:
         """Gated sums [n, d] of the pairs that this step completes."""
-        ops, batch = self._runtime.ops, ctx.batch
+        ops, entries = self._runtime.ops, ctx.entries[self._plan.ratio]
         state = ctx.caches.compressor[self._plan.layer_id]
-        ring = state.shape[1]
         new = torch.stack((ops.linear(x, wgate, torch.float32), ops.linear(x, self.wkv, torch.float32)), dim=1)
-
-        second = ctx.entries[self._plan.ratio].new_rows
-        seq = batch.row_seq[second]
-        position = batch.positions[second] - 1
-        carried = state[batch.state_slots[seq], position % ring]
-        in_step = (position >= batch.context_lens[seq])[:, None, None]
-        first = torch.where(in_step, new[(second - 1).clamp(min=0)], carried)
-
-        ctx.window.kept[ring].store(state, new)
-        pair = torch.stack((first, new[second]), dim=2)  # [n, (score, value), token, d]
-        return ops.compress_pairs(pair[:, 0], pair[:, 1]).to(self._runtime.act_dtype)
+        pooled = ops.compress_pairs(new, state, entries.new_rows, entries.carried, self._runtime.act_dtype)
+        ctx.window.kept[state.shape[1]].store(state, new)
+        return pooled

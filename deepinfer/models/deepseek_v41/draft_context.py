@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.cache_tensors import CacheTensors, VectorCache
 from deepinfer.core.probe import Probe
 
 
@@ -24,7 +24,8 @@ class DraftContext:
         context_slots: [R, W] state slot, and
         context_positions: [R, W] position P - W + 1 .. P, negative before the start.
         key_index: [R * G, W + G] workspace rows that each block row attends to, -1 for absent.
-        block_size: G.
+        block_rows: [R * G] workspace row of each block row, and
+        block_places: [R * G] zeros: a workspace is a cache of units with one entry.
     """
 
     caches: CacheTensors
@@ -33,7 +34,8 @@ class DraftContext:
     context_slots: torch.Tensor
     context_positions: torch.Tensor
     key_index: torch.Tensor
-    block_size: int
+    block_rows: torch.Tensor
+    block_places: torch.Tensor
 
     @classmethod
     def build(
@@ -59,5 +61,14 @@ class DraftContext:
             context_slots=state_slots[:, None].expand(-1, window),
             context_positions=context,
             key_index=key_index.repeat_interleave(block, dim=0),
-            block_size=block,
+            block_rows=keys[:, window:].reshape(-1),
+            block_places=torch.zeros_like(positions).view(-1),
         )
+
+    def gather(self, cache: VectorCache) -> VectorCache:
+        """A workspace with the context keys from a ring; those of the blocks are to be stored."""
+        num_requests, window = self.context_slots.shape
+        num_keys, num_bytes = self.key_index.shape[1], cache.data.shape[2]
+        workspace = cache.data.new_empty((num_requests, num_keys, num_bytes))
+        workspace[:, :window] = cache.data[self.context_slots, self.context_positions % cache.num_entries]
+        return VectorCache(workspace.view(-1, 1, num_bytes), cache.format)

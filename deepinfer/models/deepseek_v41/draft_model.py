@@ -94,7 +94,7 @@ class DraftModel:
         ctx = DraftContext.build(last_positions, state_slots, caches, sizes)
         ids = torch.full((anchors.shape[0], num_drafts), runtime.config.dspark_noise_token_id, device=anchors.device)
         ids[:, 0] = anchors
-        streams, pre = runtime.initial_streams(self._embedding[ids.view(-1)])
+        streams, pre = runtime.initial_streams(ids.view(-1), self._embedding)
         for stage in self.stages:
             streams, pre = stage(streams, pre, ctx)
         act = runtime.act_dtype

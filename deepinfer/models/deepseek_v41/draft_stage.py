@@ -44,8 +44,8 @@ class DraftStage:
         """
         cache = ctx.caches.window[self._cache_id]
         kept = ctx.window.kept[cache.num_entries]
-        keys = self.projections.key_value(x[kept.rows], *self._rope.at(ctx.batch.positions[kept.rows]))
-        cache.data[kept.slots, kept.ring_slots] = self._runtime.ops.encode_vectors(keys, cache.format)
+        rope = self._rope.at(ctx.batch.positions[kept.rows])
+        self.projections.store_key_value(x[kept.rows], rope, cache, (kept.slots, kept.ring_slots))
 
     def __call__(
         self, streams: torch.Tensor, pre: torch.Tensor, ctx: DraftContext
@@ -59,25 +59,18 @@ class DraftStage:
         return self.ffn_hc.write(streams, out, mixing), mixing.pre
 
     def _attend(self, x: torch.Tensor, ctx: DraftContext) -> torch.Tensor:
-        ops, config = self._runtime.ops, self._runtime.config
-        cos, sin = self._rope.at(ctx.positions)
-        heads = ops.sparse_attention(
-            self.projections.query(self.projections.query_latent(x), cos, sin),
-            self._keys(x, cos, sin, ctx),
+        rope = self._rope.at(ctx.positions)
+        window = ctx.gather(ctx.caches.window[self._cache_id])
+        self.projections.store_key_value(x, rope, window, (ctx.block_rows, ctx.block_places))
+        heads = self._runtime.ops.sparse_attention(
+            self.projections.query(self.projections.query_latent(x), rope),
+            window.data[:, 0],
             ctx.key_index,
             None,
             None,
             self.projections.sink,
-            scale=config.softmax_scale,
+            window_format=window.format,
+            scale=self._runtime.config.softmax_scale,
             out_dtype=self._runtime.act_dtype,
         )
-        return self.projections.output(heads, cos, sin)
-
-    def _keys(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, ctx: DraftContext) -> torch.Tensor:
-        """Workspace of keys float32 [R * (W + G), d], all through the cache's rounding."""
-        cache = ctx.caches.window[self._cache_id]
-        block = self._runtime.ops.encode_vectors(self.projections.key_value(x, cos, sin), cache.format)
-        context = cache.data[ctx.context_slots, ctx.context_positions % cache.num_entries]
-        block = block.view(context.shape[0], ctx.block_size, -1)
-        workspace = torch.cat((context, block), dim=1).flatten(0, 1)
-        return self._runtime.ops.decode_vectors(workspace, cache.format)
+        return self.projections.output(heads, rope)

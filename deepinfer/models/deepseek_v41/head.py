@@ -18,8 +18,8 @@ class Head:
 
     def hidden(self, streams: torch.Tensor, pre: torch.Tensor) -> torch.Tensor:
         """Normed hidden state [L, D] of rows with streams [L, S, D] and read weights pre [L, S]."""
-        ops, act = self._runtime.ops, self._runtime.act_dtype
-        return ops.rms_norm(ops.hc_read(streams, pre, act), self.norm_weight, self._runtime.config.rms_norm_eps, act)
+        runtime = self._runtime
+        return runtime.ops.hc_read_norm(streams, pre, self.norm_weight, runtime.config.rms_norm_eps, runtime.act_dtype)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """float32 [L, vocab] from hidden [L, D]."""

@@ -52,8 +52,8 @@ class HyperConnection:
 
     def read(self, streams: torch.Tensor, pre: torch.Tensor) -> torch.Tensor:
         """Normed input [T, D] of the sublayer; `pre` [T, S] comes from the preceding sublayer."""
-        ops, act = self._runtime.ops, self._runtime.act_dtype
-        return ops.rms_norm(ops.hc_read(streams, pre, act), self.norm_weight, self._runtime.config.rms_norm_eps, act)
+        runtime = self._runtime
+        return runtime.ops.hc_read_norm(streams, pre, self.norm_weight, runtime.config.rms_norm_eps, runtime.act_dtype)
 
     def write(self, streams: torch.Tensor, out: torch.Tensor, mixing: Mixing) -> torch.Tensor:
         """New streams [T, S, D] after the sublayer's output [T, D]."""

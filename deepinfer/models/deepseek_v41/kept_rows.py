@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
+from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.step_batch import StepBatch
 
 
@@ -28,40 +30,27 @@ class KeptRows:
 
     @classmethod
     def compact(cls, batch: StepBatch) -> KeptRows:
-        """The kept rows alone. The shapes follow from python numbers: nothing has to synchronise."""
-        device = batch.positions.device
-        skipped = [
-            min(max(first - start, 0), length)
-            for first, start, length in zip(batch.consumer_starts, batch.starts, batch.seq_lens_q, strict=True)
-        ]
-        seqs = [seq for seq, length in enumerate(batch.seq_lens_q) if length > skipped[seq]]
-        lengths = [batch.seq_lens_q[seq] - skipped[seq] for seq in seqs]
-        starts = [batch.starts[seq] + skipped[seq] for seq in seqs]
-        firsts = torch.tensor([0, *batch.seq_lens_q]).cumsum(0)
-        ranges = [torch.arange(int(firsts[seq]) + skipped[seq], int(firsts[seq + 1])) for seq in seqs]
-        rows = torch.cat([torch.empty(0, dtype=torch.int64), *ranges]).to(device)
-        place = torch.full((batch.num_rows,), -1, dtype=torch.int64, device=device)
-        place[rows] = torch.arange(rows.shape[0], device=device)
-        chosen = torch.tensor(seqs, dtype=torch.int64, device=device)
-        row_seq = torch.repeat_interleave(torch.arange(len(seqs)), torch.tensor(lengths, dtype=torch.int64))
-        windows = _window_starts(batch)
+        """The kept rows alone."""
+        skipped = np.clip(batch.consumer_starts - batch.starts, 0, batch.lengths)
+        seqs = np.flatnonzero(batch.lengths > skipped)
+        seq = batch.row_seq
+        is_kept = batch.row_positions >= (batch.starts + skipped)[seq]
+        place = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
+        rows, places = device_arrays(batch.positions.device, np.flatnonzero(is_kept), place)
         return cls(
             StepBatch(
                 token_ids=batch.token_ids[rows],
                 positions=batch.positions[rows],
-                row_seq=row_seq.to(device),
-                cu_seqlens_q=torch.tensor([0, *lengths]).cumsum(0).to(device),
-                context_lens=torch.tensor(starts, dtype=torch.int64, device=device),
-                state_slots=batch.state_slots[chosen],
                 block_ids=batch.block_ids,
-                first_blocks=batch.first_blocks[chosen],
                 ngram_ids=batch.ngram_ids[rows],
-                logit_rows=place[batch.logit_rows],
-                seq_lens_q=tuple(lengths),
-                starts=tuple(starts),
-                window_starts=tuple(windows[seq] for seq in seqs),
-                entry_starts=tuple(batch.entry_starts[seq] for seq in seqs),
-                consumer_starts=tuple(batch.consumer_starts[seq] for seq in seqs),
+                logit_rows=places[batch.logit_rows],
+                lengths=(batch.lengths - skipped)[seqs],
+                starts=(batch.starts + skipped)[seqs],
+                state_slots=batch.state_slots[seqs],
+                first_blocks=batch.first_blocks[seqs],
+                window_starts=_window_starts(batch)[seqs],
+                entry_starts=batch.entry_starts[seqs],
+                consumer_starts=batch.consumer_starts[seqs],
             ),
             rows,
         )
@@ -69,10 +58,8 @@ class KeptRows:
 
 def cuts_windows(batch: StepBatch, window: int) -> bool:
     """Whether any row of the step lacks a part of its window in the consumer layers, or is not kept at all."""
-    return any(
-        first > max(0, start - window + 1) for first, start in zip(batch.consumer_starts, batch.starts, strict=True)
-    )
+    return bool(np.any(batch.consumer_starts > np.maximum(0, batch.starts - window + 1)))
 
 
-def _window_starts(batch: StepBatch) -> tuple[int, ...]:
-    return tuple(map(max, batch.window_starts, batch.consumer_starts))
+def _window_starts(batch: StepBatch) -> np.ndarray:
+    return np.maximum(batch.window_starts, batch.consumer_starts)

@@ -60,7 +60,7 @@ class DeepSeekV41Model:
     def forward(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> torch.Tensor:
         """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`."""
         whole = ctx = StepContext.build(self.runtime, batch, caches, probe)
-        streams, pre = self.runtime.initial_streams(self.embedding[batch.token_ids])
+        streams, pre = self.runtime.initial_streams(batch.token_ids, self.embedding)
         for layer in self.layers:
             streams, pre, ctx = layer(streams, pre, ctx)
         featured = ctx if ctx.features else whole

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from deepinfer.core.cache_tensors import VectorCache
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
+
+Rope = tuple[torch.Tensor, torch.Tensor]  # cos, sin
 
 
 class Projections:
@@ -28,23 +31,24 @@ class Projections:
         latent = ops.quantized_linear(x, self.wq_a, quantize=self._runtime.quantize, out_dtype=act)
         return ops.rms_norm(latent, self.q_norm_weight, self._runtime.config.rms_norm_eps, act)
 
-    def query(self, q_lora: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """Rotated query heads [T, H, d]."""
+    def query(self, q_lora: torch.Tensor, rope: Rope) -> torch.Tensor:
+        """Rotated query heads [T, H, d]; `rope` is (cos, sin) at the rows."""
         config, ops = self._runtime.config, self._runtime.ops
         q = ops.quantized_linear(q_lora, self.wq_b, quantize=self._runtime.quantize, out_dtype=self._runtime.act_dtype)
-        return ops.apply_rope(q.view(-1, config.num_attention_heads, config.head_dim), cos, sin)
+        return ops.apply_rope(q.view(-1, config.num_attention_heads, config.head_dim), *rope)
 
-    def key_value(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        """Rotated key=value vectors [T, d]."""
-        ops, act = self._runtime.ops, self._runtime.act_dtype
-        kv = ops.quantized_linear(x, self.wkv, quantize=self._runtime.quantize, out_dtype=act)
-        kv = ops.rms_norm(kv, self.kv_norm_weight, self._runtime.config.rms_norm_eps, act)
-        return ops.apply_rope(kv, cos, sin)
+    def store_key_value(
+        self, x: torch.Tensor, rope: Rope, cache: VectorCache, where: tuple[torch.Tensor, torch.Tensor]
+    ) -> None:
+        """Rotated key=value vectors of inputs [n, D], written to (units, places), both [n], of a cache."""
+        runtime, act, eps = self._runtime, self._runtime.act_dtype, self._runtime.config.rms_norm_eps
+        kv = runtime.ops.quantized_linear(x, self.wkv, quantize=runtime.quantize, out_dtype=act)
+        runtime.ops.store_vectors(kv, self.kv_norm_weight, *rope, cache, *where, eps=eps, act_dtype=act)
 
-    def output(self, heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    def output(self, heads: torch.Tensor, rope: Rope) -> torch.Tensor:
         """[T, D] from attention outputs [T, H, d], rotated back to positions relative to the query."""
-        config, ops, act = self._runtime.config, self._runtime.ops, self._runtime.act_dtype
-        heads = ops.apply_rope(heads, cos, sin, inverse=True)
-        groups = heads.reshape(heads.shape[0], config.o_groups, -1)
-        low_rank = ops.grouped_linear(groups, self.wo_a, quantize=self._runtime.quantize, out_dtype=act)
-        return ops.quantized_linear(low_rank, self.wo_b, quantize=self._runtime.quantize, out_dtype=act)
+        ops, act, quantize = self._runtime.ops, self._runtime.act_dtype, self._runtime.quantize
+        low_rank = ops.rotate_grouped_linear(
+            heads, *rope, self.wo_a, num_groups=self._runtime.config.o_groups, quantize=quantize, out_dtype=act
+        )
+        return ops.quantized_linear(low_rank, self.wo_b, quantize=quantize, out_dtype=act)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
+from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.step_batch import StepBatch
 
 
@@ -24,15 +26,15 @@ class RingRows:
     ring_slots: torch.Tensor
 
     @classmethod
-    def build(cls, batch: StepBatch, ring: int, first_seen: torch.Tensor) -> RingRows:
+    def build(cls, batch: StepBatch, ring: int) -> RingRows:
         """A chunk longer than the ring keeps its last `ring` rows, so no slot is written twice.
 
-        first_seen: int64 [S] first position that windows may look at; rows before it are not kept.
+        Rows before the first position that windows may look at are not kept.
         """
-        last = (batch.context_lens + batch.cu_seqlens_q[1:] - batch.cu_seqlens_q[:-1])[batch.row_seq]
-        oldest = torch.maximum(last - ring, first_seen[batch.row_seq])
-        rows = torch.nonzero(batch.positions >= oldest).squeeze(1)
-        return cls(rows, batch.state_slots[batch.row_seq[rows]], batch.positions[rows] % ring)
+        seq, positions = batch.row_seq, batch.row_positions
+        oldest = np.maximum(batch.starts + batch.lengths - ring, batch.window_starts)
+        rows = np.flatnonzero(positions >= oldest[seq])
+        return cls(*device_arrays(batch.positions.device, rows, batch.state_slots[seq[rows]], positions[rows] % ring))
 
     def store(self, ring: torch.Tensor, values: torch.Tensor) -> None:
         """Write the kept rows of `values` [T, ...] into `ring` [slots, ring, ...]."""

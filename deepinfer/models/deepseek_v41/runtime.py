@@ -34,13 +34,9 @@ class ModelRuntime:
         """dtype of stored activations."""
         return torch.bfloat16 if self.numerics.low_precision else torch.float32
 
-    def initial_streams(self, embedded: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(streams [T, S, D], pre [T, S]) of embeddings [T, D]: equal streams; the first read takes stream 0."""
-        hidden = embedded.to(self.act_dtype)
-        streams = hidden[:, None, :].expand(-1, self.config.hc_mult, -1).contiguous()
-        pre = torch.zeros(streams.shape[:2], dtype=torch.float32, device=hidden.device)
-        pre[:, 0] = 1.0
-        return streams, pre
+    def initial_streams(self, token_ids: torch.Tensor, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(streams [T, S, D], pre [T, S]) of int64 tokens [T] from the embedding table [V, D]."""
+        return self.ops.expand_embedding(token_ids, table, self.config.hc_mult, self.act_dtype)
 
     def stream_mean(self, streams: torch.Tensor) -> torch.Tensor:
         """Mean [T, D] over the streams [T, S, D] in float32, rounded once (spec/decode.md 1.2)."""

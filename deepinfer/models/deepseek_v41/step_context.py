@@ -58,13 +58,15 @@ class StepContext:
     @classmethod
     def _over(cls, runtime: ModelRuntime, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
         config = runtime.config
-        ratios = {plan.ratio for plan in config.layer_plans if plan.ratio}
+        rings = {plan.ratio: 1 for plan in config.layer_plans if plan.ratio}
+        for layer_id, state in caches.compressor.items():
+            rings[config.layer_plans[layer_id].ratio] = state.shape[1]
         return cls(
             batch=batch,
             caches=caches,
             probe=probe,
             window=WindowMap.build(batch, config.sliding_window, caches),
-            entries={ratio: EntryMap.build(batch, ratio, caches.block_size, config.index_head_dim) for ratio in ratios},
+            entries={ratio: EntryMap.build(batch, ratio, caches.block_size, ring) for ratio, ring in rings.items()},
         )
 
     def rows_of(self, values: torch.Tensor) -> torch.Tensor:

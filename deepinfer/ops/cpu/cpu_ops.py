@@ -7,10 +7,9 @@ from types import SimpleNamespace
 from typing import cast
 
 from deepinfer._C import cpu
-from deepinfer.ops import reference
-from deepinfer.ops.contract import Ops
+from deepinfer.ops import composed, reference
 from deepinfer.ops.cpu.apply_rope import apply_rope
-from deepinfer.ops.cpu.compress_pairs import compress_pairs
+from deepinfer.ops.cpu.attend_vectors import attend_vectors
 from deepinfer.ops.cpu.decode_vectors import decode_vectors
 from deepinfer.ops.cpu.encode_vectors import encode_vectors
 from deepinfer.ops.cpu.engram_gate import engram_gate
@@ -23,6 +22,7 @@ from deepinfer.ops.cpu.index_scores import index_scores
 from deepinfer.ops.cpu.linear import linear
 from deepinfer.ops.cpu.moe import moe
 from deepinfer.ops.cpu.ngram_rows import ngram_rows
+from deepinfer.ops.cpu.pool_pairs import pool_pairs
 from deepinfer.ops.cpu.quantized_linear import quantized_linear
 from deepinfer.ops.cpu.restrict_to_blocks import restrict_to_blocks
 from deepinfer.ops.cpu.rms_norm import rms_norm
@@ -30,11 +30,11 @@ from deepinfer.ops.cpu.round_vectors import round_vectors
 from deepinfer.ops.cpu.route import route
 from deepinfer.ops.cpu.select_blocks import select_blocks
 from deepinfer.ops.cpu.select_topk import select_topk
-from deepinfer.ops.cpu.sparse_attention import sparse_attention
+from deepinfer.ops.primitive_ops import PrimitiveOps
 
 _OPS = (
     apply_rope,
-    compress_pairs,
+    attend_vectors,
     decode_vectors,
     encode_vectors,
     engram_gate,
@@ -47,6 +47,7 @@ _OPS = (
     linear,
     moe,
     ngram_rows,
+    pool_pairs,
     quantized_linear,
     restrict_to_blocks,
     rms_norm,
@@ -54,17 +55,20 @@ _OPS = (
     route,
     select_blocks,
     select_topk,
-    sparse_attention,
 )
 
 
-def cpu_ops(context: cpu.Context) -> Ops:
-    """`deepinfer.ops.Ops` for CPU tensors; arguments and results are described there.
+def cpu_ops(context: cpu.Context) -> PrimitiveOps:
+    """`deepinfer.ops.Ops` for CPU tensors, and what its compound ops are made of; see there.
 
-    The rotary table is made once, at load, so it stays the reference's.
+    The rotary table is made once, at load, and the streams once a step, so they stay the reference's.
 
     Args:
         context: threads and kernels that all ops use. Results depend on neither.
     """
+    shared = {"expand_embedding": reference.expand_embedding, "rope_table": reference.rope_table}
     bound = {function.__name__: partial(function, context) for function in _OPS}
-    return cast(Ops, SimpleNamespace(**bound, rope_table=reference.rope_table))
+    ops = cast(PrimitiveOps, SimpleNamespace(**bound, **shared))
+    for name in composed.__all__:
+        setattr(ops, name, partial(getattr(composed, name), ops))
+    return ops

@@ -1,4 +1,4 @@
-"""Attention of every row over its window and its selected entries."""
+"""Attention of every row over vectors: its window and its selected entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from deepinfer._C import cpu
 from deepinfer.ops.cpu.floats import as_floats, as_int64, is_low_precision
 
 
-def sparse_attention(
+def attend_vectors(
     context: cpu.Context,
     q: torch.Tensor,
     window_kv: torch.Tensor,
@@ -20,7 +20,7 @@ def sparse_attention(
     scale: float,
     out_dtype: torch.dtype,
 ) -> torch.Tensor:
-    """See `deepinfer.ops.reference.sparse_attention`. Keys of a row are read in the order of its present places."""
+    """See `deepinfer.ops.reference.attend_vectors`. Keys of a row are read in the order of its present places."""
     num_rows, num_heads, dim = q.shape
     q, window_kv, sink, window_index = as_floats(q), as_floats(window_kv), as_floats(sink), as_int64(window_index)
     num_picks = 0 if entries is None else entries.shape[1]

@@ -1,4 +1,4 @@
-"""How clear the indexer's choices were: recorded for research, never used by the model."""
+"""How clear the indexer's choices were: for the research hooks, never used by the model."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import torch
 from deepinfer.ops.reference.exact_math import exp
 
 
-def compress_pairs(score: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def pool_pairs(score: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Softmax over the two tokens of every column, applied to their values (spec/model.md 5).
 
     Args:

@@ -1,4 +1,4 @@
-"""Attention of every row over its window and its selected entries."""
+"""Attention of every row over vectors: its window and its selected entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deepinfer.ops.reference.tree_sum import tree_sum
 _CHUNK_ELEMENTS = 1 << 19  # gathered key=value elements at a time, at least one row
 
 
-def sparse_attention(
+def attend_vectors(
     q: torch.Tensor,
     window_kv: torch.Tensor,
     window_index: torch.Tensor,

@@ -7,8 +7,8 @@ import torch
 from deepinfer._C import cpu
 
 
-def compress_pairs(context: cpu.Context, score: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """See `deepinfer.ops.reference.compress_pairs`; bit-equal to it."""
+def pool_pairs(context: cpu.Context, score: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """See `deepinfer.ops.reference.pool_pairs`; bit-equal to it."""
     pairs = torch.stack((score, value), dim=2)  # [n, token, (score, value), d]
     out = score.new_empty(score.shape[0], score.shape[2])
     cpu.compress_pairs(
