@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+import torch
+
 from deepinfer._C import cpu
 from deepinfer.bench.machine_limits import MachineLimits
 from deepinfer.bench.model_ops import ModelOps
@@ -57,7 +59,7 @@ class OpBench:
             repeats: samples of each call and backend.
         """
         ops = next(iter(self._backends.values())).ops
-        with pinned_torch(self._num_threads):
+        with pinned_torch(self._num_threads), torch.inference_mode():  # some ops write into caches of a forward pass
             recorded = ModelOps(resolve_model_path(model), numerics, ops, max(row_counts), context_len)
             return [
                 time_op(call, rows, self._backends, repeats)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from deepinfer.core.cache_spec import VectorFormat
+from deepinfer.core.cache_tensors import VectorCache
+from deepinfer.core.paged_entries import PagedEntries
 from deepinfer.core.quantized_weight import QuantizedWeight, WeightFormat
+from deepinfer.ops import reference
 
 
 def generator(seed: int) -> torch.Generator:
@@ -43,3 +47,16 @@ def dense_float64(weight: QuantizedWeight) -> torch.Tensor:
         values = torch.stack((low, high), dim=-1).flatten(-2)
         scales = weight.scales.repeat_interleave(32, -1)[..., : values.shape[-1]]
     return values * 2.0 ** (scales.to(torch.float64) - 127)
+
+
+def paged(vectors: torch.Tensor, layout: VectorFormat, per_block: int, row_seq: torch.Tensor) -> PagedEntries:
+    """Entries [S, N, d] of S sequences in blocks that lie in no order, for rows of the sequences `row_seq` int64 [T].
+
+    N is a multiple of `per_block`.
+    """
+    count = vectors.shape[1] // per_block
+    data = reference.encode_vectors(vectors.flatten(0, 1), layout).view(-1, per_block, layout.num_bytes)
+    order = torch.randperm(data.shape[0], generator=generator(9))
+    stored = torch.empty_like(data)
+    stored[order] = data
+    return PagedEntries(VectorCache(stored, layout), order, row_seq * count)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from deepinfer.core.cache_spec import KVRounding, VectorFormat
-from deepinfer.ops import Ops, ngram_hash, reference
+from deepinfer.ops import Ops, PrimitiveOps, composed, ngram_hash, reference
 from deepinfer.ops.reference import exact_math as em
 from deepinfer.ops.reference import matmul_rows, tree_sum
 from deepinfer.ops.reference.bmm_rows import bmm_rows
@@ -23,15 +23,16 @@ MODES = pytest.mark.parametrize(("quantize", "dtype"), [(False, F32), (True, F32
 WITHOUT_ROWS = {"rope_table"}
 COVERED = {
     "linear", "quantized_linear", "grouped_linear", "rms_norm", "apply_rope", "hc_mix", "hc_read", "hc_write", "route",
-    "moe", "compress_pairs", "index_scores", "select_topk", "select_blocks", "restrict_to_blocks",
-    "sparse_attention", "ngram_rows", "engram_lookup", "engram_gate", "encode_vectors", "decode_vectors",
+    "moe", "pool_pairs", "index_scores", "select_topk", "select_blocks", "restrict_to_blocks",
+    "attend_vectors", "ngram_rows", "engram_lookup", "engram_gate", "encode_vectors", "decode_vectors",
     "round_vectors",
 }  # fmt: skip
+COMPOSED = {"expand_embedding", *composed.__all__}  # test_composed_invariance.py
 
 
 def test_every_op_is_covered():
-    ops = {name for name in vars(Ops) if not name.startswith("_")}
-    assert ops == COVERED | WITHOUT_ROWS
+    ops = {name for name in vars(Ops) | vars(PrimitiveOps) if not name.startswith("_")}
+    assert ops == COVERED | COMPOSED | WITHOUT_ROWS
 
 
 @pytest.mark.parametrize(
@@ -114,19 +115,19 @@ def test_grouped_linear(quantize: bool, dtype: torch.dtype, groups: int, rank: i
 
 
 @pytest.mark.parametrize("dim", [1, 33, 128, 1280])
-def test_rms_norm(ops: Ops, dim: int):
+def test_rms_norm(ops: PrimitiveOps, dim: int):
     w = normal(dim, seed=1)
     assert_rows_independent(lambda x: ops.rms_norm(x, w, 1e-20, F32), normal(40, dim))
     assert_rows_independent(lambda x: ops.rms_norm(x, None, 1e-20, BF16), normal(40, dim, dtype=BF16))
 
 
-def test_apply_rope(ops: Ops):
+def test_apply_rope(ops: PrimitiveOps):
     x, angle = normal(40, 3, 48, dtype=BF16), normal(40, 16, seed=1)
     assert_rows_independent(ops.apply_rope, x, angle.cos(), angle.sin())
 
 
 @pytest.mark.parametrize(("size", "dim"), [(4, 64), (4, 50), (2, 32), (3, 40), (5, 72), (1, 32)])
-def test_hyper_connection(ops: Ops, size: int, dim: int):
+def test_hyper_connection(ops: PrimitiveOps, size: int, dim: int):
     count = size * (size + 2)
     fn, base, scale = normal(count, size * dim, seed=1) * 0.1, normal(count, seed=2), normal(3, seed=3)
     assert_rows_independent(
@@ -143,7 +144,7 @@ def test_hyper_connection(ops: Ops, size: int, dim: int):
 
 
 @pytest.mark.parametrize("num_experts", [4, 16, 384])
-def test_route(ops: Ops, num_experts: int):
+def test_route(ops: PrimitiveOps, num_experts: int):
     gate, bias = normal(num_experts, 64, seed=1, dtype=BF16), normal(num_experts, seed=2)
 
     def op(x: torch.Tensor):
@@ -174,13 +175,13 @@ def test_moe(quantize: bool, dtype: torch.dtype, num_experts: int):
     )  # fmt: skip
 
 
-def test_compress_pairs(ops: Ops):
-    assert_rows_independent(ops.compress_pairs, normal(40, 2, 33), normal(40, 2, 33, seed=1))
+def test_pool_pairs(ops: PrimitiveOps):
+    assert_rows_independent(ops.pool_pairs, normal(40, 2, 33), normal(40, 2, 33, seed=1))
 
 
 @pytest.mark.parametrize("heads", [*range(1, 11), 20, 33, 64])
 @pytest.mark.parametrize("round_bf16", [False, True])
-def test_index_scores(ops: Ops, heads: int, round_bf16: bool):
+def test_index_scores(ops: PrimitiveOps, heads: int, round_bf16: bool):
     keys = normal(3, 300, 32, seed=1)
     group = torch.arange(40) * 3 // 40
     visible = torch.arange(40) * 300 // 39
@@ -191,7 +192,7 @@ def test_index_scores(ops: Ops, heads: int, round_bf16: bool):
     assert_rows_independent(op, normal(40, heads, 32), normal(40, heads, seed=2), group, visible)
 
 
-def test_index_scores_do_not_depend_on_the_padding_of_keys(ops: Ops):
+def test_index_scores_do_not_depend_on_the_padding_of_keys(ops: PrimitiveOps):
     q, w, keys = normal(5, 4, 32), normal(5, 4, seed=1), normal(1, 200, 32, seed=2)
     group, visible = torch.zeros(5, dtype=torch.int64), torch.tensor([0, 1, 64, 65, 130])
     whole = ops.index_scores(q, w, keys, group, visible, scale=1.0, round_bf16=False)
@@ -201,7 +202,7 @@ def test_index_scores_do_not_depend_on_the_padding_of_keys(ops: Ops):
     assert bool((whole[:, 130:] == -torch.inf).all())
 
 
-def test_selection(ops: Ops):
+def test_selection(ops: PrimitiveOps):
     scores = normal(40, 200).mul(4).round()  # many ties
     visible = torch.arange(40) * 5
     scores.masked_fill_(torch.arange(200) >= visible[:, None], -torch.inf)
@@ -226,7 +227,7 @@ def test_selection(ops: Ops):
         *((heads, dim, 16, 8) for heads in range(1, 11) for dim in (32, 64, 160)),
     ],
 )
-def test_sparse_attention(ops: Ops, heads: int, dim: int, width: int, count: int):
+def test_attend_vectors(ops: PrimitiveOps, heads: int, dim: int, width: int, count: int):
     kv, sink = normal(90, dim, seed=1), normal(heads, seed=2)
     index = torch.randint(-1, 90, (40, width), generator=torch.Generator().manual_seed(3))
     entries, valid = (
@@ -236,21 +237,21 @@ def test_sparse_attention(ops: Ops, heads: int, dim: int, width: int, count: int
 
     def op(q: torch.Tensor, i: torch.Tensor, e: torch.Tensor, v: torch.Tensor):
         some = (e, v) if count else (None, None)
-        return ops.sparse_attention(q, kv, i, *some, sink, scale=0.2, out_dtype=F32)
+        return ops.attend_vectors(q, kv, i, *some, sink, scale=0.2, out_dtype=F32)
 
     assert_rows_independent(op, normal(40, heads, dim), index, entries, valid)
 
 
-def test_absent_entries_equal_no_entries(ops: Ops):
+def test_absent_entries_equal_no_entries(ops: PrimitiveOps):
     kv, sink, q = normal(90, 64, seed=1), normal(4, seed=2), normal(20, 4, 64)
     index = torch.randint(-1, 90, (20, 16), generator=torch.Generator().manual_seed(3))
     junk, nobody = torch.full((20, 8, 64), torch.nan), torch.zeros(20, 8, dtype=torch.bool)
-    without = ops.sparse_attention(q, kv, index, None, None, sink, scale=0.2, out_dtype=F32)
-    absent = ops.sparse_attention(q, kv, index, junk, nobody, sink, scale=0.2, out_dtype=F32)
+    without = ops.attend_vectors(q, kv, index, None, None, sink, scale=0.2, out_dtype=F32)
+    absent = ops.attend_vectors(q, kv, index, junk, nobody, sink, scale=0.2, out_dtype=F32)
     assert torch.equal(without, absent)
 
 
-def test_engram(ops: Ops):
+def test_engram(ops: PrimitiveOps):
     constants = ngram_hash(1, layer_ids=(1, 2), vocab_size=50, compressed_vocab_size=40, max_ngram_size=3, num_heads=2)
     ids = torch.randint(0, 40, (40, 3), generator=torch.Generator().manual_seed(0))
     assert_rows_independent(lambda i: ops.ngram_rows(i, constants), ids)
@@ -294,11 +295,11 @@ def test_batches_of_one_product(shape: tuple[int, int, int]):
 
 
 def test_last_chunk_of_one_row(monkeypatch: pytest.MonkeyPatch):
-    module = importlib.import_module("deepinfer.ops.reference.sparse_attention")
+    module = importlib.import_module("deepinfer.ops.reference.attend_vectors")
     monkeypatch.setattr(module, "_CHUNK_ELEMENTS", 4 * 16 * 64)
     kv, sink = normal(90, 64, seed=1), normal(6, seed=2)
     index = torch.randint(-1, 90, (9, 16), generator=torch.Generator().manual_seed(3))
     assert_rows_independent(
-        lambda q, i: reference.sparse_attention(q, kv, i, None, None, sink, scale=0.2, out_dtype=F32),
+        lambda q, i: reference.attend_vectors(q, kv, i, None, None, sink, scale=0.2, out_dtype=F32),
         normal(9, 6, 64), index, sizes=(1, 2, 4, 5),
     )  # fmt: skip

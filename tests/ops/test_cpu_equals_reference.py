@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from deepinfer._C import cpu
-from deepinfer.ops import Ops, reference
+from deepinfer.ops import PrimitiveOps, reference
 from deepinfer.ops.cpu.cpu_ops import cpu_ops
 from tests.ops.builders import normal
 
@@ -14,7 +14,7 @@ F32, BF16 = torch.float32, torch.bfloat16
 
 
 @pytest.fixture(params=["scalar", "avx2", "avx512"])
-def native(request: pytest.FixtureRequest) -> Ops:
+def native(request: pytest.FixtureRequest) -> PrimitiveOps:
     try:
         return cpu_ops(cpu.Context(2, request.param))
     except ValueError as error:
@@ -28,7 +28,7 @@ def assert_equal(got: torch.Tensor, want: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", [F32, BF16])
 @pytest.mark.parametrize("inverse", [False, True])
-def test_rope(native: Ops, dtype: torch.dtype, inverse: bool):
+def test_rope(native: PrimitiveOps, dtype: torch.dtype, inverse: bool):
     cos, sin = reference.rope_table(100, 26, None, 9)
     for shape in ((9, 26), (9, 3, 77), (9, 2, 2, 32)):
         x = normal(*shape, dtype=dtype)
@@ -39,14 +39,14 @@ def test_rope(native: Ops, dtype: torch.dtype, inverse: bool):
 
 @pytest.mark.parametrize("dtype", [F32, BF16])
 @pytest.mark.parametrize(("size", "dim"), [(4, 50), (1, 16), (3, 33), (8, 20), (16, 7)])
-def test_hc_read(native: Ops, dtype: torch.dtype, size: int, dim: int):
+def test_hc_read(native: PrimitiveOps, dtype: torch.dtype, size: int, dim: int):
     streams, pre = normal(20, size, dim, dtype=dtype), normal(20, size, seed=1)
     assert_equal(native.hc_read(streams, pre, dtype), reference.hc_read(streams, pre, dtype))
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 33, 384])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_route(native: Ops, count: int, normalize: bool):
+def test_route(native: PrimitiveOps, count: int, normalize: bool):
     x, gate, bias = normal(30, 16).round(), normal(count, 16, seed=1).round(), normal(count, seed=2).round()
     x[3] = 1e4  # large scores
     x[4] = 0.0  # all logits equal
@@ -58,21 +58,21 @@ def test_route(native: Ops, count: int, normalize: bool):
         assert_equal(got.margin, want.margin)
 
 
-def test_compress_pairs(native: Ops):
+def test_pool_pairs(native: PrimitiveOps):
     score, value = normal(20, 2, 37) * 9, normal(20, 2, 37, seed=1)
     score[3, 0, 5] = torch.nan
-    assert_equal(native.compress_pairs(score, value), reference.compress_pairs(score, value))
+    assert_equal(native.pool_pairs(score, value), reference.pool_pairs(score, value))
 
 
 @pytest.mark.parametrize("dim", [1, 31, 32, 40, 100])
-def test_engram_lookup(native: Ops, dim: int):
+def test_engram_lookup(native: PrimitiveOps, dim: int):
     codes = (normal(30, dim) * 100).to(torch.float8_e4m3fn)
     scales = torch.randint(0, 255, (30, -(-dim // 32)), dtype=torch.uint8)
     index = torch.randint(-1, 30, (50, 3), generator=torch.Generator().manual_seed(1))
     assert_equal(native.engram_lookup(index, codes, scales), reference.engram_lookup(index, codes, scales))
 
 
-def test_topk_of_long_rows(native: Ops):
+def test_topk_of_long_rows(native: PrimitiveOps):
     """Longer than what is kept at a time, in ascending, descending, tied and random order."""
     n = 20_000
     ramp = torch.arange(n, dtype=F32)
@@ -92,7 +92,7 @@ def test_topk_of_long_rows(native: Ops):
         )
 
 
-def test_instruction_sets_agree(native: Ops):
+def test_instruction_sets_agree(native: PrimitiveOps):
     """Sums in another order than the reference's are still the same on every instruction set."""
     scalar, gen = cpu_ops(cpu.Context(1, "scalar")), torch.Generator().manual_seed(0)
     streams, q, kv = normal(7, 4, 50), normal(7, 5, 37), normal(40, 37, seed=1)
@@ -102,13 +102,13 @@ def test_instruction_sets_agree(native: Ops):
     keys, visible, group = normal(1, 40, 37, seed=6), torch.arange(7) * 6, torch.zeros(7, dtype=torch.int64)
     q_weight, k_weight = normal(4, 50, seed=7), normal(4, 50, seed=8)
 
-    def results(ops: Ops) -> list[torch.Tensor]:
+    def results(ops: PrimitiveOps) -> list[torch.Tensor]:
         pre, post, comb = ops.hc_mix(streams, *mix, sinkhorn_iters=20, eps=1e-6, norm_eps=1e-20)
         return [
             pre, post, comb,
             ops.hc_write(streams, streams[:, 0], post, comb),
             ops.engram_gate(streams, streams.flip(1), streams[:, 1], q_weight, k_weight, eps=1e-20),
-            ops.sparse_attention(q, kv, index, entries, valid, sink, scale=0.2, out_dtype=F32),
+            ops.attend_vectors(q, kv, index, entries, valid, sink, scale=0.2, out_dtype=F32),
             ops.index_scores(q, normal(7, 5, seed=9), keys, group, visible, scale=0.1, round_bf16=False),
         ]  # fmt: skip
 

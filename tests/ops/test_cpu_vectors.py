@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from deepinfer.core.cache_spec import KVRounding, VectorFormat
-from deepinfer.ops import Ops, reference
+from deepinfer.ops import PrimitiveOps, reference
 from tests.ops.builders import normal
 
 ROUNDINGS = list(KVRounding)
@@ -32,7 +32,7 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("dim", [2, 16, 34, 48, 96])
-def test_round_vectors(cpu_ops: Ops, rounding: KVRounding, dim: int):
+def test_round_vectors(cpu_ops: PrimitiveOps, rounding: KVRounding, dim: int):
     x = _operands(dim)
     assert torch.equal(_bits(cpu_ops.round_vectors(x, rounding)), _bits(reference.round_vectors(x, rounding)))
     x = x.to(torch.bfloat16).view(-1, 1, dim)
@@ -43,7 +43,7 @@ def test_round_vectors(cpu_ops: Ops, rounding: KVRounding, dim: int):
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("dim", [2, 16, 34, 48, 96])
 @pytest.mark.parametrize("packed", [False, True])
-def test_encode_and_decode(cpu_ops: Ops, rounding: KVRounding, dim: int, packed: bool):
+def test_encode_and_decode(cpu_ops: PrimitiveOps, rounding: KVRounding, dim: int, packed: bool):
     x, layout = _operands(dim), VectorFormat(dim, rounding, packed)
     data = cpu_ops.encode_vectors(x, layout)
     want = reference.encode_vectors(x, layout)
@@ -56,7 +56,7 @@ def test_encode_and_decode(cpu_ops: Ops, rounding: KVRounding, dim: int, packed:
 
 
 @pytest.mark.parametrize("rounding", [rounding for rounding in ROUNDINGS if rounding is not KVRounding.NONE])
-def test_any_bytes_decode(cpu_ops: Ops, rounding: KVRounding):
+def test_any_bytes_decode(cpu_ops: PrimitiveOps, rounding: KVRounding):
     layout = VectorFormat(64, rounding, True)
     data = torch.randint(0, 256, (400, layout.num_bytes), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     got, want = cpu_ops.decode_vectors(data, layout), reference.decode_vectors(data, layout)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from deepinfer.core.cache_spec import KVRounding
-from deepinfer.ops import Ops, reference
+from deepinfer.ops import Ops, PrimitiveOps, reference
 from tests.ops.builders import dense_float64, fp4_weight, fp8_weight, normal
 from tests.ops.tolerances import assert_close
 
@@ -50,7 +50,7 @@ def test_quantized_linear_wider_than_a_block(ops: Ops):
 
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("quantize", [False, True])
-def test_grouped_linear(ops: Ops, rows: int, quantize: bool):
+def test_grouped_linear(ops: PrimitiveOps, rows: int, quantize: bool):
     x, w = normal(rows, 3, 64), fp8_weight(3 * 32, 64)
     values = reference.round_vectors(x, KVRounding.FP8_GROUP32) if quantize else x
     want = torch.einsum("tgk,grk->tgr", values.double(), dense_float64(w).view(3, 32, 64)).flatten(1)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from deepinfer.ops import Ops
+from deepinfer.ops import PrimitiveOps
 from tests.ops.builders import normal
 
 
@@ -24,14 +24,14 @@ def _tied_scores(rows: int, entries: int) -> torch.Tensor:
 @pytest.mark.parametrize("rows", [0, 1, 30])
 @pytest.mark.parametrize("entries", [0, 1, 7, 64, 100])
 @pytest.mark.parametrize("k", [1, 7, 64])
-def test_topk(ops: Ops, rows: int, entries: int, k: int):
+def test_topk(ops: PrimitiveOps, rows: int, entries: int, k: int):
     scores = _tied_scores(rows, entries)
     got = ops.select_topk(scores, k)
     assert got.shape == (rows, k) and got.dtype == torch.int64
     assert got.tolist() == [_best(row, k) for row in scores.tolist()]
 
 
-def test_topk_with_few_visible(ops: Ops):
+def test_topk_with_few_visible(ops: PrimitiveOps):
     scores = torch.full((2, 20), -torch.inf)
     scores[1, 13], scores[1, 4] = -5.0, -5.0
     assert ops.select_topk(scores, 3).tolist() == [[-1, -1, -1], [4, 13, -1]]
@@ -40,7 +40,7 @@ def test_topk_with_few_visible(ops: Ops):
 @pytest.mark.parametrize("rows", [0, 1, 30])
 @pytest.mark.parametrize("entries", [0, 1, 8, 61, 64])
 @pytest.mark.parametrize("num_blocks", [1, 3, 20])
-def test_blocks(ops: Ops, rows: int, entries: int, num_blocks: int):
+def test_blocks(ops: PrimitiveOps, rows: int, entries: int, num_blocks: int):
     scores = (normal(rows, entries) * 3).round()
     visible = torch.randint(0, entries + 1, (rows,), generator=torch.Generator().manual_seed(3))
     scores.masked_fill_(torch.arange(entries) >= visible[:, None], -torch.inf)
@@ -56,7 +56,7 @@ def test_blocks(ops: Ops, rows: int, entries: int, num_blocks: int):
 
 @pytest.mark.parametrize("rows", [0, 1, 30])
 @pytest.mark.parametrize("entries", [0, 1, 61, 64])
-def test_restrict(ops: Ops, rows: int, entries: int):
+def test_restrict(ops: PrimitiveOps, rows: int, entries: int):
     scores = normal(rows, entries)
     blocks = torch.full((rows, 5), -1)
     count = -(-entries // 8)
@@ -71,7 +71,7 @@ def test_restrict(ops: Ops, rows: int, entries: int):
     assert got.tolist() == want
 
 
-def test_nan_is_never_chosen(ops: Ops):
+def test_nan_is_never_chosen(ops: PrimitiveOps):
     nan, inf = math.nan, math.inf
     scores = torch.tensor([[nan, nan, 0.0, 0.0], [nan] * 4, [1.0, nan, -inf, 3.0], [inf, nan, nan, -5.0]])
     assert ops.select_topk(scores, 3).tolist() == [[2, 3, -1], [-1, -1, -1], [0, 3, -1], [0, 3, -1]]
@@ -79,7 +79,7 @@ def test_nan_is_never_chosen(ops: Ops):
     assert ops.select_topk(scores, 4)[0].tolist() == [2, 3, -1, -1]
 
 
-def test_nan_does_not_choose_a_block(ops: Ops):
+def test_nan_does_not_choose_a_block(ops: PrimitiveOps):
     nan = math.nan
     scores = torch.tensor([[nan, nan, 0.0, nan, 5.0, 4.0, nan, 1.0], [nan] * 8])
     visible = torch.tensor([8, 8])

@@ -32,9 +32,9 @@ TOLERANCES = {
     "moe_quantized": Tolerance(
         2e-2, "a hidden value on a rounding edge may take the neighbouring code (2^-4 relative)"
     ),
-    "compress_pairs": Tolerance(1e-6, "exponential and one division"),
+    "pool_pairs": Tolerance(1e-6, "exponential and one division"),
     "index_scores": Tolerance(2e-5, "float32 accumulation over dims and heads, whose terms of both signs may cancel"),
-    "sparse_attention": Tolerance(3e-6, "float32 softmax and accumulation"),
+    "attend_vectors": Tolerance(3e-6, "float32 softmax and accumulation"),
     "engram_gate": Tolerance(2e-6, "three float32 sums, square root and sigmoid"),
     "bf16": Tolerance(2.0**-8, "one rounding to bf16 at the end"),
 }

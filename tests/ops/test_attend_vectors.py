@@ -1,4 +1,4 @@
-"""Attention over window, entries and sink against float64."""
+"""Attention over vectors against float64: window, entries and sink."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import pytest
 import torch
 
-from deepinfer.ops import Ops, reference
+from deepinfer.ops import PrimitiveOps, reference
 from tests.ops.builders import normal
 from tests.ops.tolerances import assert_close
 
@@ -28,56 +28,56 @@ def _model(q, kv, index, entries, valid, sink, scale: float) -> torch.Tensor:
 @pytest.mark.parametrize("rows", [0, 1, 30])
 @pytest.mark.parametrize("count", [None, 5, 16])
 @pytest.mark.parametrize(("heads", "dim", "width"), [(4, 32, 16), (3, 40, 7)])
-def test_against_float64(ops: Ops, rows: int, count: int | None, heads: int, dim: int, width: int):
+def test_against_float64(ops: PrimitiveOps, rows: int, count: int | None, heads: int, dim: int, width: int):
     gen = torch.Generator().manual_seed(3)
     kv, sink, q = normal(50, dim, seed=1), normal(heads, seed=2), normal(rows, heads, dim) * 2
     index = torch.randint(-1, 50, (rows, width), generator=gen)
     index[:, 0] = 7
     entries = None if count is None else normal(rows, count, dim, seed=4)
     valid = None if count is None else torch.rand(rows, count, generator=gen) < 0.6
-    got = ops.sparse_attention(q, kv, index, entries, valid, sink, scale=0.3, out_dtype=torch.float32)
-    assert_close(got, _model(q, kv, index, entries, valid, sink, 0.3), "sparse_attention")
-    half = ops.sparse_attention(q, kv, index, entries, valid, sink, scale=0.3, out_dtype=torch.bfloat16)
+    got = ops.attend_vectors(q, kv, index, entries, valid, sink, scale=0.3, out_dtype=torch.float32)
+    assert_close(got, _model(q, kv, index, entries, valid, sink, 0.3), "attend_vectors")
+    half = ops.attend_vectors(q, kv, index, entries, valid, sink, scale=0.3, out_dtype=torch.bfloat16)
     assert torch.equal(half, got.to(torch.bfloat16))
     if count:
-        everyone = ops.sparse_attention(q, kv, index, entries, None, sink, scale=0.3, out_dtype=torch.float32)
-        assert_close(everyone, _model(q, kv, index, entries, None, sink, 0.3), "sparse_attention")
+        everyone = ops.attend_vectors(q, kv, index, entries, None, sink, scale=0.3, out_dtype=torch.float32)
+        assert_close(everyone, _model(q, kv, index, entries, None, sink, 0.3), "attend_vectors")
 
 
-def test_absent_places_may_hold_nan(ops: Ops):
+def test_absent_places_may_hold_nan(ops: PrimitiveOps):
     kv, sink, q = normal(10, 32, seed=1), normal(4, seed=2), normal(3, 4, 32)
     kv[0] = torch.nan  # nobody's: index 0 is not used
     index = torch.tensor([[3, -1], [4, 5], [-1, 6]])
     entries, valid = normal(3, 2, 32, seed=3), torch.tensor([[True, False], [False, False], [True, True]])
     entries[~valid] = torch.nan
-    got = ops.sparse_attention(q, kv, index, entries, valid, sink, scale=0.3, out_dtype=torch.float32)
-    assert_close(got, _model(q, kv, index, entries, valid, sink, 0.3), "sparse_attention")
+    got = ops.attend_vectors(q, kv, index, entries, valid, sink, scale=0.3, out_dtype=torch.float32)
+    assert_close(got, _model(q, kv, index, entries, valid, sink, 0.3), "attend_vectors")
 
 
-def test_nan_of_one_row_stays_there(ops: Ops):
+def test_nan_of_one_row_stays_there(ops: PrimitiveOps):
     kv, sink, q = normal(10, 32, seed=1), normal(4, seed=2), normal(3, 4, 32)
     index = torch.tensor([[3, 1], [4, 5], [7, 6]])
-    clean = ops.sparse_attention(q, kv, index, None, None, sink, scale=0.3, out_dtype=torch.float32)
+    clean = ops.attend_vectors(q, kv, index, None, None, sink, scale=0.3, out_dtype=torch.float32)
     kv[4] = torch.nan
-    got = ops.sparse_attention(q, kv, index, None, None, sink, scale=0.3, out_dtype=torch.float32)
+    got = ops.attend_vectors(q, kv, index, None, None, sink, scale=0.3, out_dtype=torch.float32)
     assert bool(got[1].isnan().all())
     assert torch.equal(got[[0, 2]], clean[[0, 2]])
 
 
-def test_large_sink_and_large_logits(ops: Ops):
+def test_large_sink_and_large_logits(ops: PrimitiveOps):
     kv, q = normal(4, 32, seed=1), normal(1, 2, 32) * 100
     sink = torch.tensor([1000.0, -1000.0])
     index = torch.tensor([[0, 1, 2, 3]])
-    got = ops.sparse_attention(q, kv, index, None, None, sink, scale=1.0, out_dtype=torch.float32)
-    assert_close(got, _model(q, kv, index, None, None, sink, 1.0), "sparse_attention")
+    got = ops.attend_vectors(q, kv, index, None, None, sink, scale=1.0, out_dtype=torch.float32)
+    assert_close(got, _model(q, kv, index, None, None, sink, 1.0), "attend_vectors")
 
 
 def test_chunks_give_the_same_bits(monkeypatch: pytest.MonkeyPatch):
     kv, sink, q = normal(50, 32, seed=1), normal(4, seed=2), normal(30, 4, 32)
     index = torch.randint(-1, 50, (30, 8))
     entries = normal(30, 4, 32, seed=4)
-    whole = reference.sparse_attention(q, kv, index, entries, None, sink, scale=0.3, out_dtype=torch.float32)
-    module = importlib.import_module("deepinfer.ops.reference.sparse_attention")  # not the function of that name
+    whole = reference.attend_vectors(q, kv, index, entries, None, sink, scale=0.3, out_dtype=torch.float32)
+    module = importlib.import_module("deepinfer.ops.reference.attend_vectors")  # not the function of that name
     monkeypatch.setattr(module, "_CHUNK_ELEMENTS", 7 * 12 * 32)
-    parts = reference.sparse_attention(q, kv, index, entries, None, sink, scale=0.3, out_dtype=torch.float32)
+    parts = reference.attend_vectors(q, kv, index, entries, None, sink, scale=0.3, out_dtype=torch.float32)
     assert torch.equal(parts, whole)
