@@ -1,0 +1,1 @@
+"""Matrix products with dense, FP8 and block-diagonal weights."""

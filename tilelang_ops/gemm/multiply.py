@@ -1,0 +1,120 @@
+"""Which form of a matrix product runs for a number of rows, and its launch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tilelang_ops.gemm.row_product import MAX_ROWS, row_product_kernel
+from tilelang_ops.gemm.tile_product import tile_product_kernel
+from tilelang_ops.jit.arch import arch_of, is_sm100
+from tilelang_ops.jit.compiled import compiled
+from tilelang_ops.jit.kernel_spec import KernelSpec
+
+_ROW_STEPS = (1, 4, MAX_ROWS)  # rows of x that a block of the row form multiplies
+_SMALL_TILE, _LARGE_TILE = 64, 128  # rows of x a tile
+_MIN_TILE_OUT = 16  # fewer outputs than this stay in the row form: a tile would be nearly empty
+_NAMES = {torch.bfloat16: "bfloat16", torch.float32: "float32"}
+
+
+def multiply(
+    x: torch.Tensor, weight: torch.Tensor, num_groups: int, out_dtype: torch.dtype, batch_invariant: bool
+) -> torch.Tensor:
+    """x bf16 [T, G*K] times bf16 weight [G*R, K], block-diagonal for G > 1 -> out_dtype [T, G*R]."""
+    arch, rows = arch_of(x.device), x.shape[0]
+    out = torch.empty((rows, weight.shape[0]), dtype=out_dtype, device=x.device)
+    if not rows:
+        return out
+    statics = _statics(weight, num_groups, out_dtype)
+    scales = torch.empty((1, 1), dtype=torch.uint8, device=x.device)  # an argument that bf16 weights have no use for
+    if _by_rows(rows, weight.shape[0], batch_invariant):
+        compiled(row_product_kernel, arch, rows=_row_step(rows), **statics)(x, weight, scales, out)
+        return out
+    kernel = compiled(tile_product_kernel, arch, tile_rows=_tile_rows(rows, batch_invariant), **statics)
+    if is_sm100(arch):
+        kernel(x, scales, weight, scales, out)
+    else:
+        kernel(x, weight, scales, out)
+    return out
+
+
+def multiply_quantized(
+    quantizer: Callable[[bool], tuple[torch.Tensor, torch.Tensor]],
+    num_rows: int,
+    codes: torch.Tensor,
+    scales: torch.Tensor,
+    *,
+    num_groups: int,
+    out_dtype: torch.dtype,
+    batch_invariant: bool,
+) -> torch.Tensor:
+    """Q8/32 activations times FP8 weights with scales of 32x32 tiles, block-diagonal for G > 1.
+
+    Args:
+        quantizer: called once with whether the form wants values (bf16 [T, G*K]) instead of codes (e4m3 [T, G*K]);
+            returns them and the scales uint8 [T, G*K/32].
+        num_rows: T.
+        codes: float8_e4m3fn [G*R, K], K a multiple of 32.
+        scales: uint8 E8M0 [ceil(G*R/32), K/32].
+        num_groups: G.
+        out_dtype: bf16 or float32.
+        batch_invariant: one form for all numbers of rows.
+
+    Returns:
+        out_dtype [T, G*R].
+    """
+    arch = arch_of(codes.device)
+    out = torch.empty((num_rows, codes.shape[0]), dtype=out_dtype, device=codes.device)
+    if not num_rows:
+        return out
+    statics = _statics(codes, num_groups, out_dtype)
+    if _by_rows(num_rows, codes.shape[0], batch_invariant):
+        x, _ = quantizer(True)
+        compiled(row_product_kernel, arch, rows=_row_step(num_rows), **statics)(x, codes, scales, out)
+        return out
+    kernel = compiled(tile_product_kernel, arch, tile_rows=_tile_rows(num_rows, batch_invariant), **statics)
+    x, x_scales = quantizer(not is_sm100(arch))
+    if is_sm100(arch):
+        kernel(x, x_scales, codes, scales, out)
+    else:
+        kernel(x, codes, scales, out)
+    return out
+
+
+def multiply_specs(
+    name: str, num_out: int, dim: int, *, num_groups: int = 1, quantized: bool, out_dtype: str
+) -> list[KernelSpec]:
+    """Every form of a product with one weight shape."""
+    statics = {"num_out": num_out, "dim": dim, "num_groups": num_groups, "quantized": quantized, "out_dtype": out_dtype}
+    specs = [KernelSpec(f"{name}.rows", row_product_kernel, statics | {"rows": rows}) for rows in _ROW_STEPS]
+    if num_out >= _MIN_TILE_OUT:
+        instructions = {"sm_90a": "wgmma", "sm_100a": "tcgen05"}
+        specs += [
+            KernelSpec(f"{name}.tiles", tile_product_kernel, statics | {"tile_rows": rows}, instructions)
+            for rows in (_SMALL_TILE, _LARGE_TILE)
+        ]
+    return specs
+
+
+def _statics(weight: torch.Tensor, num_groups: int, out_dtype: torch.dtype) -> dict[str, Any]:
+    num_out, dim = weight.shape
+    quantized = weight.dtype is torch.float8_e4m3fn
+    return {
+        "num_out": num_out,
+        "dim": dim,
+        "num_groups": num_groups,
+        "quantized": quantized,
+        "out_dtype": _NAMES[out_dtype],
+    }
+
+
+def _by_rows(num_rows: int, num_out: int, batch_invariant: bool) -> bool:
+    return num_out < _MIN_TILE_OUT or (num_rows <= MAX_ROWS and not batch_invariant)
+
+
+def _row_step(num_rows: int) -> int:
+    return next((step for step in _ROW_STEPS if step >= num_rows), MAX_ROWS)
+
+
+def _tile_rows(num_rows: int, batch_invariant: bool) -> int:
+    return _SMALL_TILE if batch_invariant or num_rows <= _SMALL_TILE else _LARGE_TILE
