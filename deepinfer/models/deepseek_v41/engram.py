@@ -45,7 +45,7 @@ class Engram:
         ngram = torch.where(ids >= 0, self._compressed_vocab[ids.clamp(min=0)], self._pad)
         rows = ops.ngram_rows(ngram, self.hash)
         ctx.probe.record(f"{self._name}.rows", rows)
-        memory = ops.engram_lookup(rows.to(self.table.device), self.table, self.table_scales).to(streams.device)
+        memory = ops.engram_lookup(rows, self.table, self.table_scales)
         projected = ops.quantized_linear(memory.to(act), self.wkv, quantize=self._runtime.quantize, out_dtype=act)
         num_streams, dim = config.hc_mult, config.hidden_size
         keys = projected[:, : num_streams * dim].view(-1, num_streams, dim)

@@ -9,13 +9,43 @@ from typing import Any, cast
 
 from deepinfer.ops import reference
 from deepinfer.ops.contract import Ops
+from deepinfer.ops.cuda.apply_rope import apply_rope
+from deepinfer.ops.cuda.compress_pairs import compress_pairs
+from deepinfer.ops.cuda.decode_vectors import decode_vectors
+from deepinfer.ops.cuda.encode_vectors import encode_vectors
+from deepinfer.ops.cuda.engram_gate import engram_gate
+from deepinfer.ops.cuda.engram_lookup import engram_lookup
+from deepinfer.ops.cuda.expand_embedding import expand_embedding
 from deepinfer.ops.cuda.grouped_linear import grouped_linear
+from deepinfer.ops.cuda.hc_mix import hc_mix
+from deepinfer.ops.cuda.hc_read import hc_read
+from deepinfer.ops.cuda.hc_read_norm import hc_read_norm
+from deepinfer.ops.cuda.hc_write import hc_write
 from deepinfer.ops.cuda.linear import linear
+from deepinfer.ops.cuda.ngram_rows import ngram_rows
 from deepinfer.ops.cuda.quantized_linear import quantized_linear
 from deepinfer.ops.cuda.rms_norm import rms_norm
 from deepinfer.ops.cuda.rotate_grouped_linear import rotate_grouped_linear
+from deepinfer.ops.cuda.round_vectors import round_vectors
+from deepinfer.ops.cuda.store_vectors import store_vectors
 
-_OPS = (rms_norm,)
+_OPS = (
+    apply_rope,
+    compress_pairs,
+    decode_vectors,
+    encode_vectors,
+    engram_gate,
+    engram_lookup,
+    expand_embedding,
+    hc_mix,
+    hc_read,
+    hc_read_norm,
+    hc_write,
+    ngram_rows,
+    rms_norm,
+    round_vectors,
+    store_vectors,
+)
 _PRODUCTS = (grouped_linear, linear, quantized_linear, rotate_grouped_linear)  # with forms for few and many rows
 
 
@@ -30,5 +60,5 @@ def cuda_ops(batch_invariant: bool) -> Ops:
     """
     bound: dict[str, Callable[..., Any]] = {function.__name__: function for function in _OPS}
     bound |= {function.__name__: partial(function, batch_invariant) for function in _PRODUCTS}
-    names = [name for name in vars(Ops) if not name.startswith("_")]
-    return cast(Ops, SimpleNamespace(**{name: bound.get(name, getattr(reference, name)) for name in names}))
+    others = {name: getattr(reference, name) for name in vars(Ops) if not name.startswith("_")}
+    return cast(Ops, SimpleNamespace(**(others | bound)))

@@ -1,0 +1,1 @@
+"""Vectors of the caches: quantize, store, and read back."""

@@ -1,0 +1,1 @@
+"""Compression of token pairs into one entry."""

@@ -1,0 +1,1 @@
+"""Fewer rows for the consumer layers (YOCO prefill)."""
