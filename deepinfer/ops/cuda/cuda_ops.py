@@ -22,11 +22,13 @@ from deepinfer.ops.cuda.hc_read import hc_read
 from deepinfer.ops.cuda.hc_read_norm import hc_read_norm
 from deepinfer.ops.cuda.hc_write import hc_write
 from deepinfer.ops.cuda.linear import linear
+from deepinfer.ops.cuda.moe import moe
 from deepinfer.ops.cuda.ngram_rows import ngram_rows
 from deepinfer.ops.cuda.quantized_linear import quantized_linear
 from deepinfer.ops.cuda.rms_norm import rms_norm
 from deepinfer.ops.cuda.rotate_grouped_linear import rotate_grouped_linear
 from deepinfer.ops.cuda.round_vectors import round_vectors
+from deepinfer.ops.cuda.route import route
 from deepinfer.ops.cuda.store_vectors import store_vectors
 
 _OPS = (
@@ -46,7 +48,8 @@ _OPS = (
     round_vectors,
     store_vectors,
 )
-_PRODUCTS = (grouped_linear, linear, quantized_linear, rotate_grouped_linear)  # with forms for few and many rows
+# With forms for few and many rows.
+_PRODUCTS = (grouped_linear, linear, moe, quantized_linear, rotate_grouped_linear, route)
 
 
 def cuda_ops(batch_invariant: bool) -> Ops:

@@ -1,0 +1,50 @@
+"""Assignments sorted by expert on a GPU, against a stable sort."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.gpu.moe.random_experts import fresh_generator, random_choice
+from tests.gpu.poison import poisoned_memory
+
+pytest.importorskip("tilelang")
+
+
+@pytest.mark.parametrize("tile_rows", [4, 16, 64])
+@pytest.mark.parametrize("size", [(16, 2), (8, 2), (384, 6), (128, 3), (1, 1)])  # experts, chosen
+def test_against_a_stable_sort(device, size, tile_rows):
+    from tilelang_ops.moe.expert_layout import expert_layout
+
+    num_experts, top_k = size
+    generator = fresh_generator(device)
+    for num_rows in (1, 3, 33, 64, 257, 4099):
+        ids = random_choice(num_rows, num_experts, top_k, generator)
+        if num_rows == 257:
+            ids[:, 0] = num_experts - 1
+        with poisoned_memory():
+            layout = expert_layout(ids, num_experts, tile_rows)
+        what = f"T {num_rows}, size {size}, tile {tile_rows}, seed {generator.initial_seed()}"
+        flat = ids.reshape(-1)
+        assert torch.equal(layout.order.long(), torch.argsort(flat, stable=True)), what
+        counts = torch.bincount(flat, minlength=num_experts).tolist()
+        tiles, place = [], 0
+        for expert, count in enumerate(counts):
+            for begin in range(0, count, tile_rows):
+                tiles.append((expert, place + begin, min(tile_rows, count - begin)))
+            place += count
+        got = list(
+            zip(layout.tile_expert.tolist(), layout.tile_begin.tolist(), layout.tile_count.tolist(), strict=True)
+        )
+        assert got[: len(tiles)] == tiles, what
+        assert all(count == 0 for _, _, count in got[len(tiles) :]), f"{what}: {len(got)} tiles"
+
+
+def test_one_expert_takes_everything(device):
+    from tilelang_ops.moe.expert_layout import expert_layout
+
+    ids = torch.full((1000, 1), 5, device=device)
+    with poisoned_memory():
+        layout = expert_layout(ids, 16, 64)
+    assert layout.order.tolist() == list(range(1000))
+    assert layout.tile_count.tolist()[:16] == [64] * 15 + [40]
