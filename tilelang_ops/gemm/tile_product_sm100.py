@@ -63,6 +63,7 @@ def tile_product_sm100_kernel(shape: TileShape, quantized: bool, out_dtype: str)
             scaled = T.alloc_barrier([64] * _STAGES)
             consumed = T.alloc_barrier([1] * _STAGES)
             finished = T.alloc_barrier([1])
+            T.assume(num_rows > 0)
             thread = T.get_thread_binding()
             first = shape.first_out(part)
             column = shape.group(part) * dim
