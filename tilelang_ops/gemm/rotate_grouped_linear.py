@@ -13,6 +13,7 @@ from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.numeric.e8m0 import decode_e8m0, invert_e8m0
 from tilelang_ops.numeric.group32 import COLUMNS_A_LANE, fp8_group32_byte
+from tilelang_ops.numeric.rotate import rotated_even, rotated_odd
 
 _THREADS = 128
 
@@ -57,16 +58,11 @@ def rotate_quantize_kernel(arch: str, num_heads: int, head_dim: int, rope_dim: i
                 if tail >= 0:
                     for i in T.unroll(COLUMNS_A_LANE // 2):
                         angle[0] = cos[row, tail // 2 + i]
-                        angle[1] = sin[row, tail // 2 + i]
+                        angle[1] = -sin[row, tail // 2 + i]  # the inverse
                         pair[0] = T.Cast("float32", values[2 * i])
                         pair[1] = T.Cast("float32", values[2 * i + 1])
-                        # Every product is rounded, as the reference rounds it: no fused multiply-add.
-                        values[2 * i] = T.Cast(
-                            "bfloat16", T.ieee_add(T.ieee_mul(pair[0], angle[0]), T.ieee_mul(pair[1], angle[1]))
-                        )
-                        values[2 * i + 1] = T.Cast(
-                            "bfloat16", T.ieee_sub(T.ieee_mul(pair[1], angle[0]), T.ieee_mul(pair[0], angle[1]))
-                        )
+                        values[2 * i] = T.Cast("bfloat16", rotated_even(pair[0], pair[1], angle[0], angle[1]))
+                        values[2 * i + 1] = T.Cast("bfloat16", rotated_odd(pair[0], pair[1], angle[0], angle[1]))
             scale[0] = fp8_group32_byte(values)
             for i in T.vectorized(COLUMNS_A_LANE):
                 codes[i] = T.Cast("float8_e4m3fn", T.Cast("float32", values[i]) * invert_e8m0(scale[0]))

@@ -21,16 +21,15 @@ def rotate_grouped_linear(
     quantize: bool,
     out_dtype: torch.dtype,
 ) -> torch.Tensor:
-    """heads [T, H, d] -> out_dtype [T, G*R]: inverse RoPE with cos and sin f32 [T, r/2], then `grouped_linear`.
+    """See `Ops.rotate_grouped_linear`.
 
     Float32 activations, FP4 weights and head sizes that 32 does not divide take the reference's form.
     """
-    num_rows, _, head_dim = heads.shape
-    columns = heads.shape[1] * head_dim // num_groups
-    fits = head_dim % 32 == 0 and cos.shape[-1] % 4 == 0
+    fits = heads.shape[-1] % 32 == 0 and cos.shape[-1] % 4 == 0
     if not (quantize and fits and has_product_kernel(heads, weight)):
-        groups = reference.apply_rope(heads, cos, sin, inverse=True).reshape(num_rows, num_groups, columns)
-        return reference.grouped_linear(groups, weight, quantize=quantize, out_dtype=out_dtype)
+        return reference.rotate_grouped_linear(
+            heads, cos, sin, weight, num_groups=num_groups, quantize=quantize, out_dtype=out_dtype
+        )
     return multiply(
         heads.contiguous(),
         cos.contiguous(),
