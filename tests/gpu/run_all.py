@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 300
+NUM_PARALLEL = 3  # a file takes less than 40 GB; kernels that are not in the cache compile side by side
 ELSEWHERE = ("tests/model/test_golden.py",)  # files that have GPU cases beside those of a CPU
 
 
@@ -23,7 +25,8 @@ def main(report: Path, names: list[str]) -> int:
         *sorted(Path(__file__).parent.rglob("test_*.py")),
         *(ROOT / name for name in ELSEWHERE),
     ]
-    outcomes = [run_file(path.resolve()) for path in files]
+    with ThreadPoolExecutor(NUM_PARALLEL) as pool:
+        outcomes = list(pool.map(run_file, (path.resolve() for path in files)))
     failed = [outcome["file"] for outcome in outcomes if outcome["exit_code"] not in (0, 5)]
     result = {"gpu": gpu(), "torch": torch.__version__, "failed": failed, "files": outcomes}
     report.write_text(json.dumps(result, indent=1), encoding="utf-8")
