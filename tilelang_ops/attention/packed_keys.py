@@ -30,16 +30,29 @@ def num_slots(layout: str, dim: int, threads: int) -> int:
     return -(-KEYS * dim // part_values(layout) // threads)
 
 
-def vector_words(layout: str, dim: int) -> int:
-    """32-bit words of one packed vector.
+def word_bytes(layout: str, dim: int) -> int:
+    """Bytes of the words that kernels see a cache as: 4 (int32) where packed vectors are made of whole ones, else 1.
 
     Raises:
-        ValueError: a packed vector is not made of whole words.
+        ValueError: the width has no whole groups.
     """
-    num_bytes = dim + dim // 32 if layout == FP8_GROUP32 else dim // 2 + dim // 16
-    if dim % 32 or num_bytes % 4:
-        raise ValueError(f"dim {dim}: packed {layout} vectors need a multiple of 32 that packs into whole 4-byte words")
-    return num_bytes // 4
+    if dim % 32:
+        raise ValueError(f"head_dim {dim}: kernels take packed {layout} vectors of a multiple of 32 values")
+    return 1 if _packed_bytes(layout, dim) % 4 else 4
+
+
+def vector_words(layout: str, dim: int) -> int:
+    """Words of one packed vector."""
+    return _packed_bytes(layout, dim) // word_bytes(layout, dim)
+
+
+def word_dtype(layout: str, dim: int) -> str:
+    """dtype of those words."""
+    return "int32" if word_bytes(layout, dim) == 4 else "uint8"
+
+
+def _packed_bytes(layout: str, dim: int) -> int:
+    return dim + dim // 32 if layout == FP8_GROUP32 else dim // 2 + dim // 16
 
 
 @T.macro
@@ -112,14 +125,27 @@ def unpack(layout: str, dim: int, threads: int, tid: Any, codes: Any, scales: An
 @T.macro
 def _load_part(layout: str, dim: int, source: Any, vector: Any, part: Any, codes: Any, scales: Any, slot: int) -> None:
     """codes[4 slot .. 4 slot + 3] and scales[slot] of one part; loads are as wide as vectors are aligned."""
-    width = math.gcd(vector_words(layout, dim), 4)
-    for wide in T.unroll(4 // width):
-        for i in T.vectorized(width):
-            codes[slot * 4 + wide * width + i] = source[vector, part * 4 + wide * width + i]
-    if layout == FP8_GROUP32:  # one byte for two parts
-        scales[slot] = (source[vector, dim // 4 + part // 8] >> (part // 2 % 4 * 8)) & 0xFF
-    else:  # two bytes
-        scales[slot] = (source[vector, dim // 8 + part // 2] >> (part % 2 * 16)) & 0xFFFF
+    first_scale = dim if layout == FP8_GROUP32 else dim // 2  # bytes
+    if word_bytes(layout, dim) == 4:
+        width = math.gcd(vector_words(layout, dim), 4)
+        for wide in T.unroll(4 // width):
+            for i in T.vectorized(width):
+                codes[slot * 4 + wide * width + i] = source[vector, part * 4 + wide * width + i]
+        if layout == FP8_GROUP32:  # one byte for two parts
+            scales[slot] = (source[vector, first_scale // 4 + part // 8] >> (part // 2 % 4 * 8)) & 0xFF
+        else:  # two bytes
+            scales[slot] = (source[vector, first_scale // 4 + part // 2] >> (part % 2 * 16)) & 0xFFFF
+    else:
+        for i in T.unroll(4):
+            codes[slot * 4 + i] = 0
+            for k in T.unroll(4):
+                byte = T.Cast("int32", source[vector, part * 16 + i * 4 + k])
+                codes[slot * 4 + i] = codes[slot * 4 + i] | (byte << (k * 8))
+        if layout == FP8_GROUP32:
+            scales[slot] = T.Cast("int32", source[vector, first_scale + part // 2])
+        else:
+            high = T.Cast("int32", source[vector, first_scale + part * 2 + 1])
+            scales[slot] = T.Cast("int32", source[vector, first_scale + part * 2]) | (high << 8)
 
 
 @T.macro

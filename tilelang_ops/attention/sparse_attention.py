@@ -15,6 +15,8 @@ from tilelang_ops.attention.packed_keys import (
     num_slots,
     unpack,
     vector_words,
+    word_bytes,
+    word_dtype,
 )
 from tilelang_ops.jit.arch import arch_of, is_sm100
 from tilelang_ops.jit.compiled import compiled
@@ -56,9 +58,9 @@ def sparse_attention_kernel(
     @T.prim_func
     def sparse_attention(
         q: T.Tensor((num_rows, num_heads, dim), "bfloat16"),
-        window: T.Tensor((num_vectors, vector_words(FP8_GROUP32, dim)), "int32"),
+        window: T.Tensor((num_vectors, vector_words(FP8_GROUP32, dim)), word_dtype(FP8_GROUP32, dim)),
         window_index: T.Tensor((num_rows, width), "int64"),
-        cache: T.Tensor((num_units, vector_words(entry_layout, dim)), "int32"),
+        cache: T.Tensor((num_units, vector_words(entry_layout, dim)), word_dtype(entry_layout, dim)),
         block_ids: T.Tensor((num_blocks,), "int64"),
         first_block: T.Tensor((num_rows,), "int64"),
         picks: T.Tensor((num_rows, num_picks), "int64"),
@@ -252,9 +254,9 @@ def sparse_attention(
     kernel = compiled(sparse_attention_kernel, arch_of(q.device), **statics, split=split)
     kernel(
         q,
-        window.view(torch.int32),
+        _words(window, FP8_GROUP32, dim),
         window_index,
-        cache.view(torch.int32).view(-1, vector_words(entry_layout, dim)),
+        _words(cache, entry_layout, dim),
         block_ids,
         first_block,
         picks,
@@ -266,6 +268,12 @@ def sparse_attention(
         scale,
     )
     return combine_splits(out, stats) if split else out
+
+
+def _words(data: torch.Tensor, layout: str, dim: int) -> torch.Tensor:
+    """Packed vectors uint8 [..., bytes] as kernels take them: [vectors, words]."""
+    dtype = torch.int32 if word_bytes(layout, dim) == 4 else torch.uint8
+    return data.view(dtype).view(-1, vector_words(layout, dim))
 
 
 def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:

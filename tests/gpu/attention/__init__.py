@@ -1,0 +1,1 @@
+"""Attention kernels against the reference."""
