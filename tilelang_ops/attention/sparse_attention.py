@@ -237,7 +237,8 @@ def sparse_attention(
     num_rows, num_heads, dim = q.shape
     if num_rows == 0:
         return torch.empty_like(q)
-    if cache is None or picks is None or picks.shape[1] == 0:  # stand-ins of the right shapes, never read
+    has_entries = cache is not None and picks is not None and block_ids is not None and first_block is not None
+    if not has_entries or not picks.shape[1] or not block_ids.shape[0]:  # stand-ins of the right shapes, never read
         entry_layout, cache, num_picks, unit_entries = FP8_GROUP32, window, 0, 1
         block_ids = first_block = window_index.view(-1)[:num_rows]
         picks = window_index

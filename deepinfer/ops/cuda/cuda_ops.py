@@ -29,6 +29,7 @@ from deepinfer.ops.cuda.rms_norm import rms_norm
 from deepinfer.ops.cuda.rotate_grouped_linear import rotate_grouped_linear
 from deepinfer.ops.cuda.round_vectors import round_vectors
 from deepinfer.ops.cuda.route import route
+from deepinfer.ops.cuda.sparse_attention import sparse_attention
 from deepinfer.ops.cuda.store_vectors import store_vectors
 
 _OPS = (
@@ -49,7 +50,7 @@ _OPS = (
     store_vectors,
 )
 # With forms for few and many rows.
-_PRODUCTS = (grouped_linear, linear, moe, quantized_linear, rotate_grouped_linear, route)
+_PRODUCTS = (grouped_linear, linear, moe, quantized_linear, rotate_grouped_linear, route, sparse_attention)
 
 
 def cuda_ops(batch_invariant: bool) -> Ops:
