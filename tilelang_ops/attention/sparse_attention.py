@@ -40,7 +40,7 @@ def sparse_attention_kernel(
     gives 0 and no maximum is ever -inf. Softmax weights enter the second product as two bf16 parts: with one the output
     is 1.5e-3 from the exact result, with two 2e-6 (bf16 rounding of the output: 1.7e-3). On sm_90a both products are
     wgmma with the accumulators in registers; on sm_100a they are tcgen05 into tensor memory, the output being added up
-    in registers (compiled, never run).
+    in registers, for a dim of 64, 128, 256 or 512 (compiled, never run).
     """
     num_rows, num_vectors, num_blocks, width, num_picks = (
         T.dynamic("num_rows"),
