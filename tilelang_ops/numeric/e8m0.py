@@ -9,7 +9,6 @@ import tilelang.language as T
 
 from tilelang_ops.numeric.bind import bind
 
-_NAN_BITS = 0x7FC00000
 _INF_BITS = 0x7F800000
 
 
@@ -21,8 +20,9 @@ def decode_e8m0(byte: Any) -> Any:
     """
 
     def value(byte: Any) -> Any:
-        edge = T.if_then_else(byte == 0, T.int32(0x00400000), T.int32(_NAN_BITS))
-        return T.reinterpret(T.if_then_else((byte == 0) | (byte == 255), edge, byte << 23), "float32")
+        # Bytes 0 and 255 set mantissa bit 22 as well: 2^-127 is subnormal, 255 is NaN. No select: loops stay vectors.
+        edge = T.Cast("int32", byte == 0) | T.Cast("int32", byte == 255)
+        return T.reinterpret((byte << 23) | (edge << 22), "float32")
 
     return bind(T.Cast("int32", byte), value)
 
