@@ -86,7 +86,8 @@ def multiply_specs(
 ) -> list[KernelSpec]:
     """Every form of a product with one weight shape."""
     statics = {"num_out": num_out, "dim": dim, "num_groups": num_groups, "quantized": quantized, "out_dtype": out_dtype}
-    specs = [KernelSpec(f"{name}.rows", row_product_kernel, statics | {"rows": rows}) for rows in _ROW_STEPS]
+    note = "few rows: as fast as the weights arrive, without tensor cores"
+    specs = [KernelSpec(f"{name}.rows", row_product_kernel, statics | {"rows": rows}, {}, note) for rows in _ROW_STEPS]
     if num_out >= _MIN_TILE_OUT:
         instructions = {"sm_90a": "wgmma", "sm_100a": "tcgen05"}
         specs += [
