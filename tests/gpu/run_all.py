@@ -8,14 +8,14 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import torch
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 300
+TIMEOUT_S = 120
 NUM_PARALLEL = 3  # a file takes less than 40 GB; kernels that are not in the cache compile side by side
 ELSEWHERE = ("tests/model/test_golden.py",)  # files that have GPU cases beside those of a CPU
 
@@ -25,19 +25,29 @@ def main(report: Path, names: list[str]) -> int:
         *sorted(Path(__file__).parent.rglob("test_*.py")),
         *(ROOT / name for name in ELSEWHERE),
     ]
+    outcomes: list[dict[str, Any]] = []
     with ThreadPoolExecutor(NUM_PARALLEL) as pool:
-        outcomes = list(pool.map(run_file, (path.resolve() for path in files)))
-    failed = [outcome["file"] for outcome in outcomes if outcome["exit_code"] not in (0, 5)]
-    result = {"gpu": gpu(), "torch": torch.__version__, "failed": failed, "files": outcomes}
-    report.write_text(json.dumps(result, indent=1), encoding="utf-8")
-    for outcome in outcomes:
-        tests = outcome["tests"]
-        passed = sum(test["outcome"] == "passed" for test in tests)
-        print(f"{outcome['file']:56} {passed}/{len(tests)} passed, exit {outcome['exit_code']}, {outcome['seconds']} s")
-        for test in tests:
-            if test["outcome"] == "failed":
-                print(f"    {test['name']}: {test['message'][:300]}")
+        runs = [pool.submit(run_file, path.resolve()) for path in files]
+        for run in as_completed(runs):
+            outcomes.append(run.result())
+            show(outcomes[-1])
+            failed = [outcome["file"] for outcome in outcomes if outcome["exit_code"] not in (0, 5)]
+            result = {"gpu": gpu(), "torch": torch.__version__, "failed": failed, "files": outcomes}
+            report.write_text(json.dumps(result, indent=1), encoding="utf-8")
     return 1 if failed else 0
+
+
+def show(outcome: dict[str, Any]) -> None:
+    """One line for a file, and one for each of its failures."""
+    tests = outcome["tests"]
+    passed = sum(test["outcome"] == "passed" for test in tests)
+    name, code, seconds = outcome["file"], outcome["exit_code"], outcome["seconds"]
+    print(f"{name:56} {passed}/{len(tests)} passed, exit {code}, {seconds} s", flush=True)
+    if code == -1:
+        print(outcome["output"][-600:], flush=True)
+    for test in tests:
+        if test["outcome"] == "failed":
+            print(f"    {test['name']}: {test['message'][:300]}", flush=True)
 
 
 def run_file(path: Path) -> dict[str, Any]:
@@ -45,13 +55,13 @@ def run_file(path: Path) -> dict[str, Any]:
     begin, name = time.time(), str(path.relative_to(ROOT))
     xml = Path(tempfile.gettempdir()) / f"gpu-{path.stem}.xml"
     xml.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu"]
+    command = [sys.executable, "-m", "pytest", "-v", "--durations=5", "-m", "gpu"]
     command += ["-o", "addopts=", "-p", "no:cacheprovider", f"--junitxml={xml}", name]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S)
         exit_code, output = done.returncode, done.stdout[-4000:] + done.stderr[-2000:]
-    except subprocess.TimeoutExpired:
-        exit_code, output = -1, f"ran for more than {TIMEOUT_S} s"
+    except subprocess.TimeoutExpired as late:
+        exit_code, output = -1, f"ran for more than {TIMEOUT_S} s: {(late.stdout or b'')[-4000:].decode()}"
     tests = read_tests(xml) if xml.exists() else []
     seconds = round(time.time() - begin, 1)
     return {"file": name, "exit_code": exit_code, "seconds": seconds, "tests": tests, "output": output}
