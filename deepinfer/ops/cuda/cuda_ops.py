@@ -29,6 +29,7 @@ from deepinfer.ops.cuda.rms_norm import rms_norm
 from deepinfer.ops.cuda.rotate_grouped_linear import rotate_grouped_linear
 from deepinfer.ops.cuda.round_vectors import round_vectors
 from deepinfer.ops.cuda.route import route
+from deepinfer.ops.cuda.select_entries import select_entries
 from deepinfer.ops.cuda.sparse_attention import sparse_attention
 from deepinfer.ops.cuda.store_vectors import store_vectors
 
@@ -47,6 +48,7 @@ _OPS = (
     ngram_rows,
     rms_norm,
     round_vectors,
+    select_entries,
     store_vectors,
 )
 # With forms for few and many rows.

@@ -68,7 +68,7 @@ def test_every_visible_entry(device: torch.device, model: dict, step: list, roun
 
 @pytest.mark.parametrize("count", [1, 16, 61])
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [model for model in MODELS if model.values[0]["entries_per_block"] == 128])
 def test_candidate_blocks(device: torch.device, model: dict, step: list, count: int) -> None:
     size = 8
     rows = paged_rows(device, step, **model)
