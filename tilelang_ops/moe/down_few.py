@@ -36,12 +36,13 @@ def down_few_kernel(arch: str, dim: int, hidden_dim: int, shared: bool) -> Any:
             threads=_WARPS * 32,
         ) as (tile, part):
             T.import_source(PRELUDE)
+            T.annotate_min_blocks_per_sm(2)
             thread = T.get_thread_binding()
             x_rows = T.alloc_shared((FEW_ROWS,), "int32")
             words = T.alloc_local((_PER_WARP * words_per_group(shared),), "int32")
             scales = T.alloc_local((_PER_WARP,), "float32")
-            values = T.alloc_local((32,), "bfloat16")
-            partial = T.alloc_local((1,), "float32")
+            values = T.alloc_local((8,), "bfloat16")
+            partial = T.alloc_local((_PER_WARP * FEW_ROWS,), "float32")
             sums = T.alloc_local((_PER_WARP * FEW_ROWS,), "float32")
             rounded = T.alloc_local((_PER_WARP,), "bfloat16")
             lane = thread % 32

@@ -2,7 +2,8 @@
 
 The weights are the first operand, so that a tile may have as few as 16 activation rows. Packed words go from global
 memory into registers one step ahead of their use; decoded operands exist in shared memory only. On SM90 they are bf16,
-scales included, for wgmma; on SM100 e4m3 with their scale bytes, for the block-scaled tcgen05.mma.
+scales included, for wgmma. On SM100 (compiled, never run) the block-scaled tcgen05.mma takes codes and scale bytes: FP4
+as the copy engine spreads it, or as e4m3, of which every e2m1 value is one, where K is no multiple of the box.
 """
 
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class ProductShape:
         return "float8_e4m3fn" if self.sm100 else "bfloat16"
 
     @property
+    def packed_copy(self) -> bool:
+        """FP4 weights go to shared memory by TMA, which takes rows of a multiple of 128 codes."""
+        return self.sm100 and not self.fp8 and self.k % STEP == 0
+
+    @property
     def vector(self) -> int:
         """Operand elements in 16 bytes."""
         return 16 if self.sm100 else 8
@@ -63,9 +69,14 @@ class ProductShape:
         return -(-self.k // STEP)
 
     @property
-    def words_shape(self) -> tuple[int, int]:
-        """One weight matrix as 32-bit words."""
-        return self.num_out, self.k // codes_per_word(self.fp8)
+    def weight_shape(self) -> tuple[int, int]:
+        """One weight matrix as the kernel takes it: FP4 codes, or 32-bit words of codes."""
+        return self.num_out, self.k if self.packed_copy else self.k // codes_per_word(self.fp8)
+
+    @property
+    def weight_dtype(self) -> str:
+        """Of that matrix; int8 bytes of two codes are what PyTorch has for FP4."""
+        return "float4_e2m1fn" if self.packed_copy else "int32"
 
     @property
     def scales_shape(self) -> tuple[int, int]:
@@ -102,7 +113,7 @@ def load_weights(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> An
 
     Args:
         shape: of the product.
-        stacks: (words int32 [E, ...words_shape], scales uint8 [E, ...scales_shape]) of each matrix.
+        stacks: (weights [E, ...weight_shape], scales uint8 [E, ...scales_shape]) of each matrix.
     """
     per_group = words_per_group(shape.fp8)
 
@@ -145,14 +156,12 @@ def load_activations(shape: ProductShape) -> Any:
     return load
 
 
-def store_operands(shape: ProductShape) -> Any:
-    """Macro: registers to shared memory, the weights decoded; a fence and a barrier make them visible to the MMA."""
+def store_weights(shape: ProductShape) -> Any:
+    """Macro: words of one step in registers, decoded, to the shared weight tile."""
     per_group = words_per_group(shape.fp8)
 
     @T.macro
-    def store(
-        thread: Any, words: Any, scale_bytes: Any, values: Any, decoded: Any, weights: Any, activations: Any
-    ) -> None:
+    def store(thread: Any, words: Any, scale_bytes: Any, decoded: Any, weights: Any) -> None:
         for c in shape.weight_chunks:
             tile_row, part = shape.weight_place(c, thread)
             for j in tuple(range(32 // shape.vector)):
@@ -163,6 +172,15 @@ def store_operands(shape: ProductShape) -> Any:
                     decode_bf16(words, first, scale_bytes[c], decoded, shape.fp8)
                 for v in T.vectorized(shape.vector):
                     weights[tile_row, part * 32 + j * shape.vector + v] = decoded[v]
+
+    return store
+
+
+def store_activations(shape: ProductShape) -> Any:
+    """Macro: the activation tile of one step from registers to shared memory."""
+
+    @T.macro
+    def store(thread: Any, values: Any, activations: Any) -> None:
         for c in shape.act_chunks:
             tile_row, tile_column = shape.act_place(c, thread)
             if tile_row < shape.tile_rows:
@@ -214,3 +232,141 @@ def store_scales(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> An
         act_scales[place] = T.reinterpret(word[0], "uint32")
 
     return store
+
+
+def expert_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> Any:
+    """Macro: acc f32 [128, tile_rows] = weight rows of an expert times the tile's activation rows, if count > 0.
+
+    Weight row of tile row r: `first_row` + r % stack_rows of matrix r // stack_rows. Activation row j is row x_rows[j]
+    of x (shared int32; -1: zeros).
+    """
+    if shape.packed_copy:
+        return _packed_product(shape, stacks)
+    per_group = words_per_group(shape.fp8)
+
+    @T.macro
+    def product(
+        thread: Any, count: Any, expert: Any, first_row: Any, x: Any, x_scales: Any, x_rows: Any, acc: Any
+    ) -> None:
+        weights = T.alloc_shared((WEIGHT_ROWS, STEP), shape.act_dtype)
+        activations = T.alloc_shared((shape.tile_rows, STEP), shape.act_dtype)
+        words = T.alloc_local((len(shape.weight_chunks) * per_group,), "int32")
+        scale_bytes = T.alloc_local((len(shape.weight_chunks),), "int32")
+        values = T.alloc_local((len(shape.act_chunks) * shape.vector,), shape.act_dtype)
+        decoded = T.alloc_local((shape.vector,), shape.act_dtype)
+        if shape.sm100:
+            acc_tmem = T.alloc_tmem((WEIGHT_ROWS, shape.tile_rows), "float32")
+            weight_scales = T.alloc_shared((128,), "uint32")
+            act_scales = T.alloc_shared((128,), "uint32")
+            weight_scales_tmem = T.alloc_tmem((128, 4), "uint32")
+            act_scales_tmem = T.alloc_tmem((128, 4), "uint32")
+            word = T.alloc_local((1,), "int32")
+            done = T.alloc_barrier(1)
+        if count > 0:
+            T.clear(acc)
+            load_weights(shape, stacks)(0, thread, expert, first_row, words, scale_bytes)
+            load_activations(shape)(0, thread, x, x_rows, values)
+            for step in T.serial(shape.steps):
+                store_weights(shape)(thread, words, scale_bytes, decoded, weights)
+                store_activations(shape)(thread, values, activations)
+                if shape.sm100:
+                    store_scales(shape, stacks)(
+                        step, thread, expert, first_row, x_scales, x_rows, word, weight_scales, act_scales
+                    )
+                T.fence_proxy_async()
+                T.sync_threads()
+                if step + 1 < shape.steps:
+                    load_weights(shape, stacks)(step + 1, thread, expert, first_row, words, scale_bytes)
+                    load_activations(shape)(step + 1, thread, x, x_rows, values)
+                if shape.sm100:
+                    if thread < 32:
+                        T.tcgen05_cp_warpx4(weight_scales, weight_scales_tmem)
+                        T.tcgen05_cp_warpx4(act_scales, act_scales_tmem)
+                        T.tcgen05_gemm_blockscaled(
+                            weights,
+                            activations,
+                            acc_tmem,
+                            weight_scales_tmem,
+                            act_scales_tmem,
+                            transpose_B=True,
+                            clear_accum=step == 0,
+                            mbar=done,
+                            k_start=0,
+                            sf_a_granularity_k=32,
+                            sf_b_granularity_k=32,
+                        )
+                    T.mbarrier_wait_parity(done, step % 2)
+                    T.tcgen05_after_thread_sync()
+                else:
+                    T.gemm(weights, activations, acc, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+            if shape.sm100:
+                T.copy(acc_tmem, acc)
+
+    return product
+
+
+def _packed_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> Any:
+    """`expert_product` of FP4 weights that TMA copies, one step ahead, into two buffers."""
+
+    @T.macro
+    def copy_weights(step: Any, expert: Any, first_row: Any, weights: Any, loaded: Any) -> None:
+        for s in tuple(range(shape.num_stacks)):
+            T.tma_copy(
+                stacks[s][0][expert, first_row : first_row + shape.stack_rows, step * STEP : (step + 1) * STEP],
+                weights[step % 2, s * shape.stack_rows : (s + 1) * shape.stack_rows, :],
+                barrier=loaded[step % 2],
+            )
+        T.mbarrier_arrive(loaded[step % 2])
+
+    @T.macro
+    def product(
+        thread: Any, count: Any, expert: Any, first_row: Any, x: Any, x_scales: Any, x_rows: Any, acc: Any
+    ) -> None:
+        weights = T.alloc_shared((2, WEIGHT_ROWS, STEP), T.float4_e2m1_unpacked)
+        activations = T.alloc_shared((shape.tile_rows, STEP), shape.act_dtype)
+        values = T.alloc_local((len(shape.act_chunks) * shape.vector,), shape.act_dtype)
+        word = T.alloc_local((1,), "int32")
+        acc_tmem = T.alloc_tmem((WEIGHT_ROWS, shape.tile_rows), "float32")
+        weight_scales = T.alloc_shared((128,), "uint32")
+        act_scales = T.alloc_shared((128,), "uint32")
+        weight_scales_tmem = T.alloc_tmem((128, 4), "uint32")
+        act_scales_tmem = T.alloc_tmem((128, 4), "uint32")
+        loaded = T.alloc_barrier([32, 32])
+        done = T.alloc_barrier(1)
+        if count > 0:
+            if thread < 32:
+                copy_weights(0, expert, first_row, weights, loaded)
+            load_activations(shape)(0, thread, x, x_rows, values)
+            for step in T.serial(shape.steps):
+                if (thread < 32) & (step + 1 < shape.steps):
+                    copy_weights(step + 1, expert, first_row, weights, loaded)
+                store_activations(shape)(thread, values, activations)
+                store_scales(shape, stacks)(
+                    step, thread, expert, first_row, x_scales, x_rows, word, weight_scales, act_scales
+                )
+                T.fence_proxy_async()
+                T.sync_threads()
+                if step + 1 < shape.steps:
+                    load_activations(shape)(step + 1, thread, x, x_rows, values)
+                if thread < 32:
+                    T.mbarrier_wait_parity(loaded[step % 2], step // 2 % 2)
+                    T.tcgen05_cp_warpx4(weight_scales, weight_scales_tmem)
+                    T.tcgen05_cp_warpx4(act_scales, act_scales_tmem)
+                    T.tcgen05_gemm_blockscaled(
+                        weights[step % 2, :, :],
+                        activations,
+                        acc_tmem,
+                        weight_scales_tmem,
+                        act_scales_tmem,
+                        transpose_B=True,
+                        clear_accum=step == 0,
+                        mbar=done,
+                        k_start=0,
+                        sf_a_granularity_k=32,
+                        sf_b_granularity_k=32,
+                    )
+                T.mbarrier_wait_parity(done, step % 2)
+                T.tcgen05_after_thread_sync()
+            T.copy(acc_tmem, acc)
+
+    return product

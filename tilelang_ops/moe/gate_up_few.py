@@ -45,14 +45,15 @@ def gate_up_few_kernel(arch: str, dim: int, hidden_dim: int, shared: bool) -> An
             T.ceildiv(num_rows, FEW_ROWS) if shared else num_tiles, hidden_dim // _COLUMNS, threads=_WARPS * 32
         ) as (tile, part):
             T.import_source(PRELUDE)
+            T.annotate_min_blocks_per_sm(2)
             thread = T.get_thread_binding()
             x_rows = T.alloc_shared((FEW_ROWS,), "int32")
             weight_of = T.alloc_shared((FEW_ROWS,), "float32")
             result = T.alloc_shared((FEW_ROWS, 2 * _COLUMNS), "bfloat16")
             words = T.alloc_local((4 * words_per_group(shared),), "int32")
             scales = T.alloc_local((4,), "float32")
-            values = T.alloc_local((32,), "bfloat16")
-            partial = T.alloc_local((1,), "float32")
+            values = T.alloc_local((8,), "bfloat16")
+            partial = T.alloc_local((4 * FEW_ROWS,), "float32")
             sums = T.alloc_local((4 * FEW_ROWS,), "float32")
             amax = T.alloc_local((1,), "int32")
             warp, lane = thread // 32, thread % 32
@@ -69,7 +70,7 @@ def gate_up_few_kernel(arch: str, dim: int, hidden_dim: int, shared: bool) -> An
                         x_rows[thread] = order[begin + thread] // top_k
                         weight_of[thread] = row_weights[order[begin + thread]]
                 T.sync_threads()
-                for pair in tuple(range(per_warp // 2)):
+                for pair in T.serial(per_warp // 2):
                     column = warp * per_warp + pair * 2
                     dots(
                         lane,

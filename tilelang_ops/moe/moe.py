@@ -12,6 +12,7 @@ from tilelang_ops.moe.combine import combine
 from tilelang_ops.moe.down import down_kernel
 from tilelang_ops.moe.down_few import down_few_kernel
 from tilelang_ops.moe.expert_layout import ExpertLayout, expert_layout
+from tilelang_ops.moe.expert_product import ProductShape
 from tilelang_ops.moe.gate_up import gate_up_kernel
 from tilelang_ops.moe.gate_up_few import FEW_ROWS, gate_up_few_kernel
 from tilelang_ops.moe.round_rows import round_rows
@@ -86,6 +87,11 @@ def _as_words(codes: torch.Tensor, scales: torch.Tensor) -> Packed:
     return codes.view(torch.uint8).view(torch.int32), scales
 
 
+def _for_product(weight: Packed, packed_copy: bool) -> Packed:
+    """As the matrix kernels take it: 32-bit words, or bytes of two FP4 codes."""
+    return (weight[0].view(torch.int8), weight[1]) if packed_copy else weight
+
+
 def _one_pass(
     x: torch.Tensor,
     ids: torch.Tensor,
@@ -145,10 +151,13 @@ def _products(
         return out
     num_scales = num_places if hidden.dtype != torch.bfloat16 else 1
     scales = torch.empty((num_scales, experts.hidden_dim // 32), dtype=torch.uint8, device=device)
-    statics["tile_rows"] = where.tile_rows
-    gate_up = compiled(gate_up_kernel, arch, **statics)
-    gate_up(rows[0], rows[1], *lists, row_weights, w1, s1, w3, s3, hidden, scales, top_k, limit)
-    compiled(down_kernel, arch, **statics)(hidden, scales, *lists, w2, s2, out)
+    packed = ProductShape(arch, experts.dim, 0, experts.shared, where.tile_rows, 2).packed_copy
+    (w1, s1), (w3, s3) = (_for_product(weight, packed) for weight in experts.matrices[:2])
+    gate_up = compiled(gate_up_kernel, arch, **statics, tile_rows=where.tile_rows)
+    gate_up(*rows, *lists, row_weights, w1, s1, w3, s3, hidden, scales, top_k, limit)
+    packed = ProductShape(arch, experts.hidden_dim, 0, experts.shared, where.tile_rows, 1).packed_copy
+    w2, s2 = _for_product(experts.matrices[2], packed)
+    compiled(down_kernel, arch, **statics, tile_rows=where.tile_rows)(hidden, scales, *lists, w2, s2, out)
     return out
 
 

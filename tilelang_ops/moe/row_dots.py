@@ -42,7 +42,7 @@ def row_dots(k: int, fp8: bool, tile_rows: int, stacks: tuple[tuple[Any, Any, in
     ) -> None:
         for i in tuple(range(tile_rows * num)):
             sums[i] = 0.0
-        for step in T.serial(T.ceildiv(k // 32, 32)):
+        for step in T.unroll(T.ceildiv(k // 32, 32), unroll_factor=1):  # loads of one step are enough in flight
             group = step * 32 + lane
             if group < k // 32:
                 for s, (stack, stack_scales, offset) in indices:
@@ -51,17 +51,19 @@ def row_dots(k: int, fp8: bool, tile_rows: int, stacks: tuple[tuple[Any, Any, in
                         for j in T.vectorized(4):
                             words[s * per_group + quad * 4 + j] = stack[expert, row, group * per_group + quad * 4 + j]
                     scales[s] = decode_e8m0(stack_scales[expert, row // 32 if fp8 else row, group])
-                for r in rows:
-                    if r < count:
-                        for part in tuple(range(4)):
+                for i in tuple(range(tile_rows * num)):
+                    partial[i] = 0.0
+                # Columns outside, rows inside: eight codes of each weight row are decoded once for all rows.
+                for part in tuple(range(4)):
+                    for r in rows:
+                        if r < count:
                             for v in T.vectorized(8):
-                                values[part * 8 + v] = x[x_rows[r], group * 32 + part * 8 + v]
-                        for s in tuple(range(num)):
-                            partial[0] = 0.0
-                            for part in tuple(range(4)):
+                                values[v] = x[x_rows[r], group * 32 + part * 8 + v]
+                            for s in tuple(range(num)):
                                 first = s * per_group + part * per_group // 4
-                                partial[0] = dot_words(words, first, values, part * 8, partial[0], fp8)
-                            sums[r * num + s] += partial[0] * scales[s]
+                                partial[r * num + s] = dot_words(words, first, values, partial[r * num + s], fp8)
+                for i in tuple(range(tile_rows * num)):
+                    sums[i] += partial[i] * scales[i % num]
         for r in rows:
             if r < count:
                 for s in tuple(range(num)):

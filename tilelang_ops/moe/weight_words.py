@@ -141,9 +141,9 @@ def decode_e4m3(words: Any, first: int, out: Any, fp8: bool) -> None:
         T.call_extern("void", "moe_e2m1_to_e4m3", words[first], words[first + 1], T.address_of(out[0]))
 
 
-def dot_words(words: Any, first: int, values: Any, at: int, total: Any, fp8: bool) -> Any:
-    """float32 total + 8 codes (from word `first` on) times bf16 values[at : at + 8], 1 / DOT_SCALE of the true sum."""
-    x = T.address_of(values[at])
+def dot_words(words: Any, first: int, values: Any, total: Any, fp8: bool) -> Any:
+    """float32 total + 8 codes (from word `first` on) times bf16 values [8], the products times 1 / DOT_SCALE."""
+    x = T.address_of(values[0])
     if fp8:
         return T.call_extern("float32", "moe_dot_e4m3", words[first], words[first + 1], x, total)
     return T.call_extern("float32", "moe_dot_e2m1", words[first], x, total)
