@@ -35,6 +35,7 @@ def down_kernel(arch: str, dim: int, hidden_dim: int, shared: bool, tile_rows: i
             T.ceildiv(num_places, tile_rows) if shared else num_tiles, T.ceildiv(dim, WEIGHT_ROWS), threads=threads
         ) as (tile, part):
             T.import_source(PRELUDE)
+            T.annotate_min_blocks_per_sm(2)
             thread = T.get_thread_binding()
             x_rows = T.alloc_shared((tile_rows,), "int32")
             result = T.alloc_shared((tile_rows, WEIGHT_ROWS + 8), "bfloat16")

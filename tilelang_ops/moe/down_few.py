@@ -57,10 +57,10 @@ def down_few_kernel(arch: str, dim: int, hidden_dim: int, shared: bool) -> Any:
                 T.sync_threads()
                 dots(lane, expert, first, dim, count, hidden, x_rows, words, scales, values, partial, sums)
                 if lane == 0:
-                    for r in tuple(range(FEW_ROWS)):
+                    for r in T.unroll(FEW_ROWS):
                         if r < count:
                             place = begin + r if shared else order[begin + r]
-                            for s in tuple(range(_PER_WARP)):
+                            for s in T.unroll(_PER_WARP):
                                 rounded[s] = T.Cast("bfloat16", sums[r * _PER_WARP + s])
                             for s in T.vectorized(_PER_WARP):
                                 out[place, first + s] = rounded[s]

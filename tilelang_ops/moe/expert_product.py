@@ -89,20 +89,20 @@ class ProductShape:
         return WEIGHT_ROWS // self.num_stacks
 
     @property
-    def weight_chunks(self) -> tuple[int, ...]:
+    def weight_chunks(self) -> int:
         """A thread's groups of 32 weight columns a step."""
-        return tuple(range(WEIGHT_ROWS * GROUPS // self.threads))
+        return WEIGHT_ROWS * GROUPS // self.threads
 
     @property
-    def act_chunks(self) -> tuple[int, ...]:
+    def act_chunks(self) -> int:
         """A thread's 16-byte pieces of the activation tile a step."""
-        return tuple(range(-(-self.tile_rows * STEP // self.vector // self.threads)))
+        return -(-self.tile_rows * STEP // self.vector // self.threads)
 
-    def weight_place(self, chunk: int, thread: Any) -> tuple[Any, Any]:
+    def weight_place(self, chunk: Any, thread: Any) -> tuple[Any, Any]:
         """(tile row, group of the step) of a weight chunk; a chunk is of one matrix only."""
         return chunk * (self.threads // GROUPS) + thread // GROUPS, thread % GROUPS
 
-    def act_place(self, chunk: int, thread: Any) -> tuple[Any, Any]:
+    def act_place(self, chunk: Any, thread: Any) -> tuple[Any, Any]:
         """(tile row, column of the step) of an activation chunk."""
         piece = chunk * self.threads + thread
         return piece // (STEP // self.vector), piece % (STEP // self.vector) * self.vector
@@ -119,16 +119,16 @@ def load_weights(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> An
 
     @T.macro
     def load(step: Any, thread: Any, expert: Any, first_row: Any, words: Any, scale_bytes: Any) -> None:
-        for c in shape.weight_chunks:
+        for c in tuple(range(shape.weight_chunks)):
             tile_row, part = shape.weight_place(c, thread)
-            stack, scales = stacks[c * shape.num_stacks // len(shape.weight_chunks)]
+            stack, scales = stacks[c * shape.num_stacks // shape.weight_chunks]
             row = first_row + tile_row % shape.stack_rows
             group = step * GROUPS + part
             scale_bytes[c] = 0
             for j in T.vectorized(per_group):
                 words[c * per_group + j] = 0
             if (row < shape.num_out) & (group < shape.k // 32):
-                for quad in tuple(range(per_group // 4)):
+                for quad in T.unroll(per_group // 4):
                     for j in T.vectorized(4):
                         words[c * per_group + quad * 4 + j] = stack[expert, row, group * per_group + quad * 4 + j]
                 if not shape.sm100:
@@ -142,7 +142,7 @@ def load_activations(shape: ProductShape) -> Any:
 
     @T.macro
     def load(step: Any, thread: Any, x: Any, x_rows: Any, values: Any) -> None:
-        for c in shape.act_chunks:
+        for c in T.unroll(shape.act_chunks):
             tile_row, tile_column = shape.act_place(c, thread)
             column = step * STEP + tile_column
             for v in T.vectorized(shape.vector):
@@ -162,10 +162,10 @@ def store_weights(shape: ProductShape) -> Any:
 
     @T.macro
     def store(thread: Any, words: Any, scale_bytes: Any, decoded: Any, weights: Any) -> None:
-        for c in shape.weight_chunks:
+        for c in T.unroll(shape.weight_chunks):
             tile_row, part = shape.weight_place(c, thread)
-            for j in tuple(range(32 // shape.vector)):
-                first = c * per_group + j * per_group * shape.vector // 32
+            for j in T.unroll(32 // shape.vector):
+                first = c * per_group + j * (per_group * shape.vector // 32)
                 if shape.sm100:
                     decode_e4m3(words, first, decoded, shape.fp8)
                 else:
@@ -181,7 +181,7 @@ def store_activations(shape: ProductShape) -> Any:
 
     @T.macro
     def store(thread: Any, values: Any, activations: Any) -> None:
-        for c in shape.act_chunks:
+        for c in T.unroll(shape.act_chunks):
             tile_row, tile_column = shape.act_place(c, thread)
             if tile_row < shape.tile_rows:
                 for v in T.vectorized(shape.vector):
@@ -250,9 +250,9 @@ def expert_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> 
     ) -> None:
         weights = T.alloc_shared((WEIGHT_ROWS, STEP), shape.act_dtype)
         activations = T.alloc_shared((shape.tile_rows, STEP), shape.act_dtype)
-        words = T.alloc_local((len(shape.weight_chunks) * per_group,), "int32")
-        scale_bytes = T.alloc_local((len(shape.weight_chunks),), "int32")
-        values = T.alloc_local((len(shape.act_chunks) * shape.vector,), shape.act_dtype)
+        words = T.alloc_local((shape.weight_chunks * per_group,), "int32")
+        scale_bytes = T.alloc_local((shape.weight_chunks,), "int32")
+        values = T.alloc_local((shape.act_chunks * shape.vector,), shape.act_dtype)
         decoded = T.alloc_local((shape.vector,), shape.act_dtype)
         if shape.sm100:
             acc_tmem = T.alloc_tmem((WEIGHT_ROWS, shape.tile_rows), "float32")
@@ -324,7 +324,7 @@ def _packed_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) ->
     ) -> None:
         weights = T.alloc_shared((2, WEIGHT_ROWS, STEP), T.float4_e2m1_unpacked)
         activations = T.alloc_shared((shape.tile_rows, STEP), shape.act_dtype)
-        values = T.alloc_local((len(shape.act_chunks) * shape.vector,), shape.act_dtype)
+        values = T.alloc_local((shape.act_chunks * shape.vector,), shape.act_dtype)
         word = T.alloc_local((1,), "int32")
         acc_tmem = T.alloc_tmem((WEIGHT_ROWS, shape.tile_rows), "float32")
         weight_scales = T.alloc_shared((128,), "uint32")

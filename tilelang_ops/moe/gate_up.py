@@ -50,6 +50,7 @@ def gate_up_kernel(arch: str, dim: int, hidden_dim: int, shared: bool, tile_rows
             T.ceildiv(num_rows, tile_rows) if shared else num_tiles, T.ceildiv(hidden_dim, _HALF), threads=threads
         ) as (tile, part):
             T.import_source(PRELUDE)
+            T.annotate_min_blocks_per_sm(2)
             thread = T.get_thread_binding()
             x_rows = T.alloc_shared((tile_rows,), "int32")
             weight_of = T.alloc_shared((tile_rows,), "float32")

@@ -87,9 +87,9 @@ def gate_up_few_kernel(arch: str, dim: int, hidden_dim: int, shared: bool) -> An
                         sums,
                     )
                     if lane == 0:
-                        for r in tuple(range(FEW_ROWS)):
+                        for r in T.unroll(FEW_ROWS):
                             if r < count:
-                                for s in tuple(range(4)):
+                                for s in T.unroll(4):
                                     result[r, s % 2 * _COLUMNS + column + s // 2] = T.Cast("bfloat16", sums[r * 4 + s])
                 T.sync_threads()
                 if warp < count:

@@ -60,7 +60,7 @@ def gate_group(
 def store_values(group: Any, amax: Any, out: Any, hidden: Any, place: Any, column: Any) -> None:
     """hidden bf16 [place, column : column + 32] = the values of the group's Q8/32 codes. `out` is local bf16 [8]."""
     byte = group_scale(amax[0])
-    for part in tuple(range(4)):
+    for part in T.unroll(4):
         for i in T.unroll(8):
             out[i] = T.Cast("bfloat16", rounded_value(group[part * 8 + i], byte))
         for i in T.vectorized(8):
@@ -71,7 +71,7 @@ def store_values(group: Any, amax: Any, out: Any, hidden: Any, place: Any, colum
 def store_codes(group: Any, amax: Any, out: Any, hidden: Any, scales: Any, place: Any, column: Any) -> None:
     """hidden e4m3 and scales uint8: the group's Q8/32 codes and scale byte. `out` is local e4m3 [16]."""
     byte = group_scale(amax[0])
-    for part in tuple(range(2)):
+    for part in T.unroll(2):
         for i in T.unroll(16):
             out[i] = T.Cast("float8_e4m3fn", group[part * 16 + i] * invert_e8m0(byte))
         for i in T.vectorized(16):

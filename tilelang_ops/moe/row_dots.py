@@ -23,7 +23,6 @@ def row_dots(k: int, fp8: bool, tile_rows: int, stacks: tuple[tuple[Any, Any, in
     """
     per_group, num = words_per_group(fp8), len(stacks)
     indices = tuple(enumerate(stacks))
-    rows = tuple(range(tile_rows))
 
     @T.macro
     def dots(
@@ -40,7 +39,7 @@ def row_dots(k: int, fp8: bool, tile_rows: int, stacks: tuple[tuple[Any, Any, in
         partial: Any,
         sums: Any,
     ) -> None:
-        for i in tuple(range(tile_rows * num)):
+        for i in T.unroll(tile_rows * num):
             sums[i] = 0.0
         for step in T.unroll(T.ceildiv(k // 32, 32), unroll_factor=1):  # loads of one step are enough in flight
             group = step * 32 + lane
@@ -51,22 +50,22 @@ def row_dots(k: int, fp8: bool, tile_rows: int, stacks: tuple[tuple[Any, Any, in
                         for j in T.vectorized(4):
                             words[s * per_group + quad * 4 + j] = stack[expert, row, group * per_group + quad * 4 + j]
                     scales[s] = decode_e8m0(stack_scales[expert, row // 32 if fp8 else row, group])
-                for i in tuple(range(tile_rows * num)):
+                for i in T.unroll(tile_rows * num):
                     partial[i] = 0.0
                 # Columns outside, rows inside: eight codes of each weight row are decoded once for all rows.
-                for part in tuple(range(4)):
-                    for r in rows:
+                for part in T.unroll(4):
+                    for r in T.unroll(tile_rows):
                         if r < count:
                             for v in T.vectorized(8):
                                 values[v] = x[x_rows[r], group * 32 + part * 8 + v]
-                            for s in tuple(range(num)):
-                                first = s * per_group + part * per_group // 4
+                            for s in T.unroll(num):
+                                first = s * per_group + part * (per_group // 4)
                                 partial[r * num + s] = dot_words(words, first, values, partial[r * num + s], fp8)
-                for i in tuple(range(tile_rows * num)):
+                for i in T.unroll(tile_rows * num):
                     sums[i] += partial[i] * scales[i % num]
-        for r in rows:
+        for r in T.unroll(tile_rows):
             if r < count:
-                for s in tuple(range(num)):
+                for s in T.unroll(num):
                     sums[r * num + s] = T.warp_reduce_sum(sums[r * num + s]) * T.float32(DOT_SCALE[fp8])
 
     return dots

@@ -116,7 +116,7 @@ def words_per_group(fp8: bool) -> int:
 
 
 @T.macro
-def decode_bf16(words: Any, first: int, byte: Any, out: Any, fp8: bool) -> None:
+def decode_bf16(words: Any, first: Any, byte: Any, out: Any, fp8: bool) -> None:
     """out bf16 [8] = values of 8 codes: word `first` of `words` (FP4), or it and the next one (FP8); scale `byte`."""
     if fp8:
         T.call_extern("void", "moe_e4m3_to_bf16", words[first], words[first + 1], byte, T.address_of(out[0]))
@@ -125,7 +125,7 @@ def decode_bf16(words: Any, first: int, byte: Any, out: Any, fp8: bool) -> None:
 
 
 @T.macro
-def decode_e4m3(words: Any, first: int, out: Any, fp8: bool) -> None:
+def decode_e4m3(words: Any, first: Any, out: Any, fp8: bool) -> None:
     """out e4m3 [16] = 16 codes, unscaled: of two words (FP4; every e2m1 value is an e4m3 value) or of four (FP8)."""
     if fp8:
         T.call_extern(
@@ -141,7 +141,7 @@ def decode_e4m3(words: Any, first: int, out: Any, fp8: bool) -> None:
         T.call_extern("void", "moe_e2m1_to_e4m3", words[first], words[first + 1], T.address_of(out[0]))
 
 
-def dot_words(words: Any, first: int, values: Any, total: Any, fp8: bool) -> Any:
+def dot_words(words: Any, first: Any, values: Any, total: Any, fp8: bool) -> Any:
     """float32 total + 8 codes (from word `first` on) times bf16 values [8], the products times 1 / DOT_SCALE."""
     x = T.address_of(values[0])
     if fp8:
