@@ -13,7 +13,7 @@ namespace deepinfer::cpu::DEEPINFER_CPU_ISA {
 
 inline constexpr int kOutputs = 4;  // of a block
 // As many accumulators as there are registers for.
-inline constexpr int kDirectRows = Lanes::kSize == 16 ? 4 : 1;
+inline constexpr int kDirectRows = Lanes::kSize == 16 ? 5 : 1;
 inline constexpr int kBlockRows = Lanes::kSize == 16 ? 6 : 3;
 
 // Where a block of rows begins, for reading and for writing.
@@ -39,34 +39,33 @@ inline void store_sums(const F32x16 (&acc)[kOutputs], float* out, int n) {
     for (int i = 0; i < n; ++i) out[i] = sums[i];
 }
 
-// Outputs o to o + n - 1 (n <= 4) of kRows rows, straight from the codes; results go to column `column` of the block.
-template <WeightFormat kFormat, int kRows>
-inline void multiply_direct(const WeightMatrix& weight, int64_t o, int n, const RowBlock& block, int64_t column) {
-    WeightRow<kFormat> rows[kOutputs];
-    for (int i = 0; i < kOutputs; ++i) rows[i] = WeightRow<kFormat>(weight, o + (i < n ? i : 0));
-    F32x16 acc[kRows][kOutputs];
+// Outputs o to o + kNum - 1 of kRows rows, straight from the codes; results go to column `column` of the block.
+template <WeightFormat kFormat, int kRows, int kNum>
+inline void multiply_direct(const WeightMatrix& weight, int64_t o, const RowBlock& block, int64_t column) {
+    const WeightBlock<kFormat, kNum> weights(weight, o);
+    weights.fetch_next(weight);
+    F32x16 acc[kRows][kNum];
     for (auto& row : acc)
         for (F32x16& lanes : row) lanes = F32x16::zero();
-    const auto add = [&](int64_t k, auto read) {
-#pragma GCC unroll 4
-        for (int i = 0; i < kOutputs; ++i) {
-            F32x16 a, b;
-            read(rows[i], a, b);
-#pragma GCC unroll 4
-            for (int r = 0; r < kRows; ++r) {
-                acc[r][i] = F32x16::fma(a, F32x16::load(block.x[r] + k), acc[r][i]);
-                acc[r][i] = F32x16::fma(b, F32x16::load(block.x[r] + k + 16), acc[r][i]);
-            }
+    int64_t k = 0;
+    const auto add = [&](int i, F32x16 a, F32x16 b) {
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+            acc[r][i] = F32x16::fma(a, F32x16::load(block.x[r] + k), acc[r][i]);
+            acc[r][i] = F32x16::fma(b, F32x16::load(block.x[r] + k + 16), acc[r][i]);
         }
     };
-    int64_t k = 0;
-    for (; k + 32 <= weight.num_in; k += 32)
-        add(k, [&](const WeightRow<kFormat>& row, F32x16& a, F32x16& b) { row.read(k, a, b); });
-    if (k < weight.num_in) {
-        const int left = static_cast<int>(weight.num_in - k);
-        add(k, [&](const WeightRow<kFormat>& row, F32x16& a, F32x16& b) { row.read(k, left, a, b); });
+    for (; k + 32 <= weight.num_in; k += 32) weights.read(k, add);
+    if (k < weight.num_in) weights.read(k, static_cast<int>(weight.num_in - k), add);
+    for (int r = 0; r < kRows; ++r) {
+        float* out = block.out[r] + column;
+        if constexpr (kNum == 1) {
+            *out = acc[r][0].sum();
+        } else {
+            for (int i = 0; i < kNum; i += 4)
+                F32x16::sum4(acc[r][i], acc[r][i + 1], acc[r][i + 2], acc[r][i + 3], out + i);
+        }
     }
-    for (int r = 0; r < kRows; ++r) store_sums(acc[r], block.out[r] + column, n);
 }
 
 // The same from decoded weights [4, stride].
@@ -117,10 +116,16 @@ inline void multiply_direct_rows(const RowProduct& product) {
         return;
     }
     const RowBlock block = row_block(product, 0, kRows);
-    for (int64_t o = product.outputs.begin; o < product.outputs.end; o += kOutputs) {
-        const int64_t left = product.outputs.end - o;
-        const int n = left < kOutputs ? static_cast<int>(left) : kOutputs;
-        multiply_direct<kFormat, kRows>(product.weight, o, n, block, o - product.outputs.begin);
+    constexpr int kNum = kRows <= 2 && Lanes::kSize == 16 ? 8 : kOutputs;
+    const Range outputs = product.outputs;
+    for (int64_t o = outputs.begin; o < outputs.end;) {
+        if (o + kNum <= outputs.end && WeightBlock<kFormat, kNum>::share_a_tile(o)) {
+            multiply_direct<kFormat, kRows, kNum>(product.weight, o, block, o - outputs.begin);
+            o += kNum;
+        } else {
+            multiply_direct<kFormat, kRows, 1>(product.weight, o, block, o - outputs.begin);
+            ++o;
+        }
     }
 }
 

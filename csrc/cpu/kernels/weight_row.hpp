@@ -1,4 +1,4 @@
-// Reads the weights of one output, 32 columns at a time, as the values they stand for.
+// Reads the weights of one output or of some, 32 columns at a time, as the values they stand for.
 #pragma once
 
 #include "cpu/kernels/e8m0.hpp"
@@ -28,12 +28,19 @@ class WeightRow {
             a = F32x16::load_bf16(words(k));
             b = F32x16::load_bf16(words(k) + 16);
         } else if constexpr (kFormat == WeightFormat::kFp8Block32) {
-            const F32x16 scale = F32x16::set(kE8m0Times256.values[scales_[k / 32]]);
-            a = F32x16::load_e4m3(data_ + k) * scale;
-            b = F32x16::load_e4m3(data_ + k + 16) * scale;
+            read(k, scale(k), a, b);
         } else {
             F32x16::load_e2m1(data_ + k / 2, F32x16::set(kE8m0.values[scales_[k / 32]]), a, b);
         }
+    }
+
+    const uint8_t* data() const { return data_; }
+
+    // FP8 only: the scale of column k times 2^8, and `read` with it.
+    F32x16 scale(int64_t k) const { return F32x16::set(kE8m0Times256.values[scales_[k / 32]]); }
+    void read(int64_t k, F32x16 scale, F32x16& a, F32x16& b) const {
+        a = F32x16::load_e4m3(data_ + k) * scale;
+        b = F32x16::load_e4m3(data_ + k + 16) * scale;
     }
 
     void read(int64_t k, int n, F32x16& a, F32x16& b) const {
@@ -59,6 +66,60 @@ class WeightRow {
 
     const uint8_t* data_ = nullptr;
     const uint8_t* scales_ = nullptr;
+};
+
+// kNum outputs from `first` on; for FP8 they must have one tile in common (`share_a_tile`), whose scale is read once.
+template <WeightFormat kFormat, int kNum>
+class WeightBlock {
+  public:
+    WeightBlock(const WeightMatrix& weight, int64_t first) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kNum; ++i) rows_[i] = WeightRow<kFormat>(weight, first + i);
+    }
+
+    // Asks for the codes of the outputs behind these, if they are few: long rows the processor foresees itself.
+    void fetch_next(const WeightMatrix& weight) const {
+        const int64_t size = kNum * weight.row_bytes();
+        if (size > kMostFetched) return;
+        const uint8_t* next = rows_[0].data() + size;
+        for (int64_t i = 0; i < size; i += 64) __builtin_prefetch(next + i);
+    }
+
+    static bool share_a_tile(int64_t first) {
+        return kFormat != WeightFormat::kFp8Block32 || first % 32 + kNum <= 32;
+    }
+
+    // Columns k to k + 31 of all outputs, one after the other: use(i, a, b).
+    template <typename Use>
+    void read(int64_t k, const Use& use) const {
+        F32x16 scale = F32x16::zero();
+        if constexpr (kFormat == WeightFormat::kFp8Block32) scale = rows_[0].scale(k);
+#pragma GCC unroll 8
+        for (int i = 0; i < kNum; ++i) {
+            F32x16 a, b;
+            if constexpr (kFormat == WeightFormat::kFp8Block32)
+                rows_[i].read(k, scale, a, b);
+            else
+                rows_[i].read(k, a, b);
+            use(i, a, b);
+        }
+    }
+
+    // The last n of them, 1 to 31, and zeros.
+    template <typename Use>
+    void read(int64_t k, int n, const Use& use) const {
+#pragma GCC unroll 8
+        for (int i = 0; i < kNum; ++i) {
+            F32x16 a, b;
+            rows_[i].read(k, n, a, b);
+            use(i, a, b);
+        }
+    }
+
+  private:
+    static constexpr int64_t kMostFetched = 8192;
+
+    WeightRow<kFormat> rows_[kNum];
 };
 
 }  // namespace deepinfer::cpu::DEEPINFER_CPU_ISA
