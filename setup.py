@@ -14,9 +14,8 @@ ParallelCompile("DEEPINFER_BUILD_JOBS").install()
 
 FOLDERS = ("csrc/core", "csrc/cpu", "csrc/cpu/ops", "csrc/cpu/model", "csrc/bindings", "csrc/bindings/cpu")
 # Only these files may use more than the base instruction set; the kernels are chosen at run time.
-# -O3 unrolls the kernels' short loops, so that their accumulators are registers.
+# -O3 unrolls the kernels' short loops, so that their accumulators are registers; scalar ones would only become large.
 FILE_FLAGS = {
-    "kernels_scalar.cpp": ["-O3"],
     "kernels_avx2.cpp": ["-O3", "-mavx2", "-mfma", "-mf16c"],
     "kernels_avx512.cpp": [
         "-O3",

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -18,7 +17,9 @@ namespace deepinfer::cpu {
 inline constexpr int64_t kGrainElements = 1 << 14;
 
 // Splits ranges over a fixed number of threads, the caller being one of them. Who computes which item never changes a
-// result: an item is computed whole by one thread. One call at a time; the caller waits for its end.
+// result: an item is computed whole by one thread. One call at a time; the caller waits for its end, but not for
+// threads that come too late to find work. A thread without work looks for some for a while before it goes to sleep, so
+// that it is there for the next op and, between two steps, for the next step.
 class ThreadPool {
   public:
     // Throws std::invalid_argument unless 1 <= num_threads <= 1024.
@@ -58,23 +59,34 @@ class ThreadPool {
         int64_t grain = 1;
     };
 
-    // A forked child has none of its parent's threads.
+    // State of the pool in one word: the number of workers inside the job, whether more may enter, and the number of
+    // the job (which wraps: a worker that slept through all others misses one job).
+    static constexpr uint32_t kInside = 0xFFFF;
+    static constexpr uint32_t kOpen = kInside + 1;
+    static constexpr uint32_t kNextJob = kOpen << 1;
+    static uint32_t job_number(uint32_t state) { return state / kNextJob; }
+
+    // A forked child has none of its parent's threads; its jobs do well without.
     bool is_in_forked_child() const;
     void run(const Job& job);
     void work(int thread);
+    uint32_t wait_for_job(uint32_t seen);
+    bool enter(uint32_t& state);
+    void leave();
+    void wait_until_left();
     void take_parts(const Job& job, int thread);
 
     int process_;
     std::vector<std::thread> workers_;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::condition_variable done_;
-    Job job_;
+    std::mutex error_mutex_;
     std::exception_ptr error_;
+    std::atomic<int> num_asleep_{0};
+    std::atomic<bool> caller_sleeps_{false};
+    std::atomic<bool> stops_{false};
+    // What a worker needs to begin comes in one cache line.
+    alignas(64) std::atomic<uint32_t> state_{0};
+    Job job_;  // written while nobody is inside and nobody may enter
     std::atomic<int64_t> next_{0};
-    std::atomic<uint64_t> generation_{0};  // jobs begun
-    std::atomic<int> num_busy_{0};
-    bool stops_ = false;
 };
 
 }  // namespace deepinfer::cpu
