@@ -49,8 +49,8 @@ def index_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: 
     """``scale * sum_h w[h] relu(q[h] . key)``; a thread block holds a tile of decoded keys and goes through rows.
 
     One row is one product [128 keys, dim] x [dim, heads], whatever rows are beside it. Keys are decoded again when the
-    next row belongs to another sequence, or sees blocks that are not there yet. The form for sm_100a (tcgen05) is
-    compiled, never run.
+    next row belongs to another sequence, sees blocks that are not there yet, or has other candidates. The form for
+    sm_100a (tcgen05) is compiled, never run.
 
     Args:
         block_size: 0: column n of the scores is entry n. Otherwise the scores are those of a row's candidate blocks,
@@ -67,6 +67,7 @@ def index_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: 
     word_type = str(_WORD_TYPES[word]).removeprefix("torch.")
     run_vectors, num_vectors = run * key_words // vector, TILE * key_words // vector
     unit_vectors = entries_per_block * key_words // vector
+    tile_blocks = (TILE + block_size - 1) // block_size + (TILE % block_size > 0) if gathered else 0
     octets = dim // 8  # eight columns are decoded at a time
 
     @T.macro
@@ -184,6 +185,8 @@ def index_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: 
             sums = T.alloc_fragment((TILE,), "float32")
             held_first = T.alloc_var("int64", init=-1)
             held_end = T.alloc_var("int32", init=0)
+            held_row = T.alloc_var("int32", init=0)
+            stale = T.alloc_var("int32")
             visible = T.alloc_var("int32")
             first = T.alloc_var("int64")
             end = T.alloc_var("int32")
@@ -200,13 +203,25 @@ def index_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: 
                     visible = T.Cast("int32", num_visible[row])
                     if visible > least and (gathered or tile * TILE < visible):
                         first = first_block[row]
-                        end = T.min(visible, (tile + 1) * TILE)
-                        if gathered or first != held_first or end > held_end:
+                        end = visible if gathered else T.min(visible, (tile + 1) * TILE)
+                        if gathered:
+                            stale = T.Cast("int32", first != held_first)
+                            if run < block_size and visible > held_end:  # a block may be there in part
+                                stale = 1
+                            if tx < tile_blocks and tile * TILE // block_size + tx < num_candidates:
+                                block = tile * TILE // block_size + tx
+                                if candidates[row, block] != candidates[held_row, block]:
+                                    stale = 1
+                            stale = T.syncthreads_or(stale)
+                        else:
+                            stale = T.Cast("int32", (first != held_first) | (end > held_end))
+                        if stale != 0:
                             load_keys(data, block_ids, candidates, raw, row, tile, first, visible, tx)
                             T.sync_threads()
                             decode_keys(raw, keys, tx)
                             held_first = first
                             held_end = T.ceildiv(end, run) * run
+                            held_row = row
                         for h, d in T.Parallel(num_heads, dim):
                             query[h, d] = q[row, h, d]
                         for h in T.Parallel(num_heads):
@@ -281,7 +296,7 @@ def index_scores(
         entries_per_block=entries_per_block,
         block_size=block_size,
     )
-    shared_rows = 1 if candidates is not None else max(1, min(_MOST_ROWS, num_rows * num_tiles // _BUSY_BLOCKS))
+    rows_per_block = max(1, min(_MOST_ROWS, num_rows * num_tiles // _BUSY_BLOCKS))
     kernel(
         q,
         head_weights,
@@ -292,7 +307,7 @@ def index_scores(
         num_visible.unsqueeze(1) if candidates is None else candidates,
         scores,
         num_tiles,
-        shared_rows,
+        rows_per_block,
         least,
         scale,
         int(round_bf16),

@@ -66,7 +66,7 @@ def test_every_visible_entry(device: torch.device, model: dict, step: list, roun
             assert torch.equal(got[seen].to(torch.bfloat16).float(), got[seen])
 
 
-@pytest.mark.parametrize("count", [1, 16, 61])
+@pytest.mark.parametrize("count", [1, 16, 61, 256])
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 @pytest.mark.parametrize("model", [model for model in MODELS if model.values[0]["entries_per_block"] == 128])
 def test_candidate_blocks(device: torch.device, model: dict, step: list, count: int) -> None:
