@@ -66,10 +66,18 @@ class GrammarRow:
             row[self._stop_ids] = -torch.inf
         if not self._matcher.fill_mask(self._mask):
             return
-        allowed = np.unpackbits(self._mask.view(np.uint8), bitorder="little")[: self._num_ids].astype(bool)
+        allowed = self._mask.view(np.uint8)
         if self._bans_eos:
-            allowed[self._eos_ids] = False
-        row.masked_fill_(torch.from_numpy(~allowed).to(row.device), -torch.inf)
+            for token_id in self._eos_ids:
+                allowed[token_id // 8] &= np.uint8(0xFF ^ (1 << token_id % 8))
+        if row.is_cuda:
+            # Not among the imports above: without a GPU no kernel is loaded.
+            from tilelang_ops.sampling.mask_logits import mask_logits
+
+            mask_logits(row[None], torch.from_numpy(self._mask).to(row.device)[None])
+            return
+        bits = np.unpackbits(allowed, bitorder="little")[: self._num_ids].astype(bool)
+        row.masked_fill_(torch.from_numpy(~bits), -torch.inf)
 
     def accept(self, token_id: int, output_index: int) -> None:
         """Go on with the chosen token. Raises RequestError when the grammar does not allow it (a forced token)."""

@@ -51,6 +51,8 @@ class Executors:
         """Native ones where the backend has the whole model as native calls, else component by component."""
         device = model.embedding.device
         target = TorchExecutor(model, caches, probe, device)
+        if backend.name == "cuda":
+            return cls(target, *_cuda_parts(model, caches, sampler, device))
         if backend.context is None:
             return cls(target, sampler, _torch_drafts(model, caches, sampler, device))
         native = NativeModel(model, caches, backend.context)
@@ -59,6 +61,18 @@ class Executors:
         max_positions = model.runtime.max_positions
         decoder = NativeDecoder(native, native_sampler, backend.context, probe, max_positions)
         return cls(NativeExecutor(native, target, probe), native_sampler, draft, decoder)
+
+
+def _cuda_parts(
+    model: DeepSeekV41Model, caches: CacheTensors, sampler: Sampler, device: torch.device
+) -> tuple[TokenSampler, DraftExecutor | None]:
+    # Not among the imports above: without a GPU no kernel is loaded.
+    from deepinfer.sampling.cuda_sampler import CudaSampler
+    from deepinfer.worker.cuda_draft_executor import CudaDraftExecutor
+
+    cuda_sampler = CudaSampler(sampler, device)
+    draft = None if model.draft is None else CudaDraftExecutor(model.draft, caches, cuda_sampler, device)
+    return cuda_sampler, draft
 
 
 def _torch_drafts(

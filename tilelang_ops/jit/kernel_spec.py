@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilelang_ops.jit.compiled import compiled
+
 
 @dataclass(frozen=True)
 class KernelSpec:
@@ -25,3 +27,7 @@ class KernelSpec:
     statics: dict[str, Any]
     instructions: dict[str, str] = field(default_factory=dict)
     note: str = ""
+
+    def source(self, arch: str) -> str:
+        """CUDA source of the kernel, compiled for "sm_90a" or "sm_100a" into the kernel cache; needs no GPU."""
+        return str(compiled(self.factory, arch, **self.statics).get_kernel_source())

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from deepinfer.ops.cuda.compiled_kernel import CompiledKernel, matrix_instructions
-from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.registry import kernel_specs
+from tilelang_ops.jit.triton_spec import TritonSpec
 
 
 def compile_kernels(sizes: Sequence[ModelSizes], arches: Sequence[str], num_jobs: int) -> Iterator[CompiledKernel]:
@@ -22,7 +22,7 @@ def compile_kernels(sizes: Sequence[ModelSizes], arches: Sequence[str], num_jobs
         arches: e.g. ("sm_90a", "sm_100a").
         num_jobs: processes.
     """
-    chosen: dict[str, KernelSpec] = {}
+    chosen: dict[str, KernelSpec | TritonSpec] = {}
     for model in sizes:
         for spec in kernel_specs(model):
             chosen.setdefault(f"{spec.name} {sorted(spec.statics.items())}", spec)
@@ -32,10 +32,10 @@ def compile_kernels(sizes: Sequence[ModelSizes], arches: Sequence[str], num_jobs
         yield from pool.map(_compile, *zip(*work, strict=True)) if work else ()
 
 
-def _compile(spec: KernelSpec, arch: str) -> CompiledKernel:
+def _compile(spec: KernelSpec | TritonSpec, arch: str) -> CompiledKernel:
     begin, source, error = time.perf_counter(), "", ""
     try:
-        source = compiled(spec.factory, arch, **spec.statics).get_kernel_source()
+        source = spec.source(arch)
     except Exception as failure:  # whatever the compiler raises is this kernel's result
         error = f"{type(failure).__name__}: {failure}"
     statics = ", ".join(f"{name}={value}" for name, value in spec.statics.items())

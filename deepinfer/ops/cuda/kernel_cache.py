@@ -11,9 +11,9 @@ DEFAULT_DIRECTORY = Path("~/.cache/deepinfer/kernels")
 
 
 def use_kernel_cache(directory: str | None) -> Path:
-    """Make tilelang keep its kernels in `directory`, quietly. Call it before the first kernel is made.
+    """Make tilelang and Triton keep their kernels in `directory`, quietly. Call it before the first kernel is made.
 
-    tilelang reads its settings from the environment, so they are written there; one that is set already stays. It also
+    They read their settings from the environment, so they are written there; one that is set already stays. tilelang
     takes the folder of the `nvcc` on the PATH for the CUDA toolkit, which is wrong where that is a wrapper script.
 
     Args:
@@ -23,6 +23,7 @@ def use_kernel_cache(directory: str | None) -> Path:
     toolkit = cuda_toolkit()
     set_default("TILELANG_PRINT_ON_COMPILATION", "0")
     set_default("CUDA_HOME", None if toolkit is None else str(toolkit))
+    set_default("TRITON_CACHE_DIR", f"{path}/triton")
     return Path(set_default("TILELANG_CACHE_DIR", path) or path)
 
 

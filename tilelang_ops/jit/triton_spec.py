@@ -1,0 +1,58 @@
+"""One Triton kernel to compile: the form of a `KernelSpec` for small kernels that are written in Triton."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+_CAPABILITIES = {"sm_90a": 90, "sm_100a": 100}
+_ALIGNED = [["tt.divisibility", 16]]
+
+
+@dataclass(frozen=True)
+class TritonSpec:
+    """What ahead-of-time compilation and the listing of kernels need to know of a kernel.
+
+    Attributes:
+        name: "family.op", with the form behind it where an op has several.
+        kernel: a function under `triton.jit`, its numbers not specialised.
+        signature: types of its arguments in order, constants left out.
+        statics: its constants by name.
+        num_warps: of a program.
+        instructions: by architecture, a word that the code must contain; none of these use matrix instructions.
+        note: of the listing.
+    """
+
+    name: str
+    kernel: Any
+    signature: tuple[str, ...]
+    statics: Mapping[str, Any]
+    num_warps: int
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    def source(self, arch: str) -> str:
+        """PTX of the kernel, compiled to a cubin for "sm_90a" or "sm_100a" into TRITON_CACHE_DIR; needs no GPU."""
+        names = self.kernel.arg_names
+        types = dict(zip(names, (*self.signature, *["constexpr"] * len(self.statics)), strict=True))
+        attrs = {(place,): _ALIGNED for place, kind in enumerate(self.signature) if kind.startswith("*")}
+        source = ASTSource(
+            self.kernel, types, {(names.index(name),): value for name, value in self.statics.items()}, attrs
+        )
+        options = {"num_warps": self.num_warps, "enable_fp_fusion": False}
+        compiled = triton.compile(source, target=GPUTarget("cuda", _CAPABILITIES[arch], 32), options=options)
+        return str(compiled.asm["ptx"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: the kernel by its place, since it cannot be pickled itself."""
+        return self.__dict__ | {"kernel": (self.kernel.fn.__module__, self.kernel.fn.__name__)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        module, name = state["kernel"]
+        self.__dict__.update(state | {"kernel": getattr(importlib.import_module(module), name)})

@@ -1,0 +1,57 @@
+"""Draws one token per row from weights that are given."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_spec import TritonSpec
+from tilelang_ops.sampling.row_maxima import CHUNK, NUM_WARPS
+from tilelang_ops.sampling.row_rule import random_word
+
+
+@triton.jit(do_not_specialize=["num_ids", "index_offset", "stream_word"])
+def draw_weights_kernel(weights, rules, tokens, num_ids, index_offset, stream_word, CHUNK: tl.constexpr):
+    """Program (row): the first id whose running sum exceeds floor(word * sum / 2^64)."""
+    row = tl.program_id(0)
+    values = weights + row.to(tl.int64) * num_ids
+    total = tl.full((), 0, tl.int64)
+    for start in range(0, num_ids, CHUNK):
+        ids = start + tl.arange(0, CHUNK)
+        total += tl.sum(tl.load(values + ids, mask=ids < num_ids, other=0.0).to(tl.int64), axis=0)
+    word = random_word(rules, row, index_offset, stream_word)
+    target = tl.umulhi(word, total.to(tl.uint64)).to(tl.int64)
+    token, running = -1, tl.full((), 0, tl.int64)
+    for start in range(0, num_ids, CHUNK):
+        ids = start + tl.arange(0, CHUNK)
+        sums = running + tl.cumsum(tl.load(values + ids, mask=ids < num_ids, other=0.0).to(tl.int64), axis=0)
+        first = tl.min(tl.where(sums > target, ids, 2147483647), axis=0)
+        token = tl.where((token < 0) & (first < 2147483647), first, token)
+        running = tl.max(sums, axis=0)
+    tl.store(tokens + row, token.to(tl.int64))
+
+
+def draw_weights(
+    weights: torch.Tensor, rules: torch.Tensor, *, stream_word: int, index_offset: int = 0
+) -> torch.Tensor:
+    """int64 [n] ids in proportion to weights, by inverse CDF in id order; -1 for a row of zeros.
+
+    Args:
+        weights: float32 [n, V] contiguous, whole numbers >= 0 whose sum is below 2^63.
+        rules: int64 [n, 7], see `row_rule`.
+        stream_word: `row_rule.stream` of what the draw is for.
+        index_offset: added to the rules' output indices.
+    """
+    tokens = torch.empty(len(weights), dtype=torch.int64, device=weights.device)
+    if len(weights):
+        key = (weights.shape[1], index_offset, stream_word)
+        draw_weights_kernel[(len(weights),)](weights, rules, tokens, *key, CHUNK=CHUNK, num_warps=NUM_WARPS)
+    return tokens
+
+
+def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
+    """One for all vocabularies."""
+    signature = ("*fp32", "*i64", "*i64", "i32", "i32", "i32")
+    return [TritonSpec("sampling.draw_weights", draw_weights_kernel, signature, {"CHUNK": CHUNK}, NUM_WARPS)]

@@ -1,0 +1,60 @@
+"""The distribution that a row is drawn from, in full: what judging a draft needs."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_spec import TritonSpec
+from tilelang_ops.sampling.draw_rows import DrawnRows, launch
+from tilelang_ops.sampling.fixed_weight import order_key, row_weight
+from tilelang_ops.sampling.row_maxima import CHUNK, NUM_WARPS, chunk_places, num_chunks, row_best
+from tilelang_ops.sampling.row_rule import MIN_WEIGHT, field, temperature_of
+
+
+@triton.jit(do_not_specialize=["num_ids", "stride", "num_chunks"])
+def kept_weights_kernel(
+    logits, rules, maxima, best, cuts, weights, num_ids, stride, num_chunks, CHUNK: tl.constexpr, CHUNKS: tl.constexpr
+):
+    """Program (row): its weights, 0 for what the filters leave out and for rows that are not drawn."""
+    row = tl.program_id(0)
+    largest, _, is_whole = row_best(maxima, best, row, num_chunks, CHUNKS)
+    temperature, min_weight = temperature_of(rules, row), field(rules, row, MIN_WEIGHT)
+    is_drawn = is_whole & (temperature > 0.0)
+    temperature = tl.where(is_drawn, temperature, 1.0)
+    cut, num_kept = tl.load(cuts + row * 2).to(tl.int32), tl.load(cuts + row * 2 + 1)
+    num_seen = 0
+    for start in range(0, num_ids, CHUNK):
+        ids = start + tl.arange(0, CHUNK)
+        values = tl.load(logits + row.to(tl.int64) * stride + ids, mask=ids < num_ids, other=-float("inf"))
+        keys = order_key(values)
+        is_equal = ((keys == cut) & (ids < num_ids)).to(tl.int32)
+        order = num_seen + tl.cumsum(is_equal, axis=0) - is_equal
+        is_kept = is_drawn & ((keys > cut) | ((is_equal > 0) & (order < num_kept)))
+        kept = tl.where(is_kept, row_weight(values, largest, temperature, min_weight), 0)
+        tl.store(weights + row.to(tl.int64) * num_ids + ids, kept, mask=ids < num_ids)
+        num_seen += tl.sum(is_equal, axis=0)
+
+
+def kept_weights(logits: torch.Tensor, rules: torch.Tensor, num_ids: int, drawn: DrawnRows) -> torch.Tensor:
+    """int64 [n, num_ids] unnormalised probabilities in units of 2^-40 of the best token's.
+
+    Args:
+        logits: float32 [n, V], and
+        rules: int64 [n, 7] that `drawn` was made of.
+    """
+    weights = torch.empty((len(logits), num_ids), dtype=torch.int64, device=logits.device)
+    if len(logits):
+        sizes = (num_ids, logits.stride(0), num_chunks(logits.shape[1]))
+        inputs = (logits, rules, drawn.maxima, drawn.best, drawn.cuts)
+        kept_weights_kernel[(len(logits),)](*inputs, weights, *sizes, **launch(logits.shape[1]))
+    return weights
+
+
+def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
+    """One per vocabulary."""
+    constants = {"CHUNK": CHUNK, "CHUNKS": chunk_places(sizes.vocab_size)}
+    signature = ("*fp32", "*i64", "*fp32", "*i32", "*i64", "*i64", "i32", "i32", "i32")
+    return [TritonSpec("sampling.kept_weights", kept_weights_kernel, signature, constants, NUM_WARPS)]
