@@ -52,7 +52,7 @@ def random_word(rules, row, index_offset, stream_word):
     low, high, _, _ = tl.philox(
         seed,
         index,
-        tl.to_tensor(stream_word).to(tl.uint32),
+        tl.full((), stream_word, tl.uint32),
         (prompt_hash & 0xFFFFFFFF).to(tl.uint32),
         (prompt_hash >> 32).to(tl.uint32),
     )
