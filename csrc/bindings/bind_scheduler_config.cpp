@@ -12,7 +12,7 @@ void bind_scheduler_config(py::module_& m) {
         .def(py::init([](int64_t num_blocks, int64_t block_size, int64_t num_state_slots, int64_t max_num_seqs,
                          int64_t max_num_batched_tokens, int64_t max_prefill_chunk, int64_t max_model_len,
                          int64_t num_lookback, bool enable_chunked_prefill, int64_t num_drafts, bool varlen,
-                         int64_t keep_tokens, int64_t replay_tokens, int64_t replay_multiple) {
+                         int64_t keep_tokens, int64_t replay_tokens, int64_t replay_multiple, int64_t draft_window) {
                  const C config{num_blocks,
                                 block_size,
                                 num_state_slots,
@@ -26,7 +26,8 @@ void bind_scheduler_config(py::module_& m) {
                                 varlen,
                                 keep_tokens,
                                 replay_tokens,
-                                replay_multiple};
+                                replay_multiple,
+                                draft_window};
                  config.validate();
                  return config;
              }),
@@ -34,7 +35,7 @@ void bind_scheduler_config(py::module_& m) {
              py::arg("max_num_batched_tokens"), py::arg("max_prefill_chunk"), py::arg("max_model_len"),
              py::arg("num_lookback") = 0, py::arg("enable_chunked_prefill") = true, py::arg("num_drafts") = 0,
              py::arg("varlen") = false, py::arg("keep_tokens") = 0, py::arg("replay_tokens") = 0,
-             py::arg("replay_multiple") = 1)
+             py::arg("replay_multiple") = 1, py::arg("draft_window") = 0)
         .def_readonly("num_blocks", &C::num_blocks)
         .def_readonly("block_size", &C::block_size)
         .def_readonly("num_state_slots", &C::num_state_slots)
@@ -48,7 +49,8 @@ void bind_scheduler_config(py::module_& m) {
         .def_readonly("varlen", &C::varlen)
         .def_readonly("keep_tokens", &C::keep_tokens)
         .def_readonly("replay_tokens", &C::replay_tokens)
-        .def_readonly("replay_multiple", &C::replay_multiple);
+        .def_readonly("replay_multiple", &C::replay_multiple)
+        .def_readonly("draft_window", &C::draft_window);
 }
 
 }  // namespace deepinfer

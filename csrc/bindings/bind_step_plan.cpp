@@ -68,6 +68,7 @@ void bind_step_plan(py::module_& m) {
         .def_property_readonly("output_indices", view_of(&P::output_indices))
         .def_property_readonly("num_drafts", view_of(&P::num_drafts))
         .def_readonly("make_drafts", &P::make_drafts)
+        .def_readonly("keeps_draft_context", &P::keeps_draft_context)
         .def_property_readonly("fork_seq_ids", view_of(&P::fork_seq_ids))
         .def_property_readonly("cu_forks", view_of(&P::cu_forks))
         .def_property_readonly("slot_copies", pairs_of(&P::slot_copies))

@@ -16,27 +16,36 @@ constexpr double kProbeWindow = 128.0;
 constexpr double kHalfTrust = 16.0;
 // A probe's verification takes at most so many times a step without drafts.
 constexpr double kProbeCost = 2.0;
+// Steps without drafts that go by the values of one.
+constexpr int64_t kReuse = 16;
+// A step that leaves context for drafts takes about so much longer, of one that does not. Nobody measures it.
+constexpr double kContextShare = 0.04;
 
 }  // namespace
 
-DraftPlanner::DraftPlanner(const SchedulerConfig& config) : config_(config), estimate_(config.num_drafts) {}
+DraftPlanner::DraftPlanner(const SchedulerConfig& config)
+    : config_(config), policy_(config.draft_window), estimate_(config.num_drafts) {}
 
 void DraftPlanner::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
     step_curve_ = std::move(step_curve);
     draft_curve_ = std::move(draft_curve);
     times_ = {};
+    known_ = {};
 }
 
 DraftPlanner::Decision DraftPlanner::plan_decode(std::span<Sequence* const> seqs, std::span<const int64_t> caps,
                                                  int64_t max_rows) {
     const auto num_seqs = static_cast<int64_t>(seqs.size());
     const int64_t most_rows = std::min(max_rows, std::reduce(caps.begin(), caps.end(), num_seqs));
-    if (config_.num_drafts == 0) return {false, false, std::vector<int64_t>(seqs.size(), 0)};
-    if (!is_scheduled()) return {true, false, split(seqs, caps, most_rows)};
+    if (config_.num_drafts == 0) return {false, false, false, std::vector<int64_t>(seqs.size(), 0)};
+    if (!is_scheduled()) return {true, false, true, split(seqs, caps, most_rows)};
 
-    estimate_rates(seqs);
     BudgetChoice choice;
-    const DraftAction action = policy_.decide(values(rates_, max_rows, choice));
+    if (!knows_values(num_seqs)) {
+        estimate_rates(seqs);
+        known_ = {values(rates_, max_rows, choice), num_seqs, 0};
+    }
+    const DraftAction action = policy_.decide(known_.values);
     int64_t num_rows = num_seqs;
     if (action.verifies && action.is_probe) {
         num_rows = probe_rows(num_seqs, most_rows);
@@ -44,7 +53,12 @@ DraftPlanner::Decision DraftPlanner::plan_decode(std::span<Sequence* const> seqs
         if (cut_rates(caps)) choice = choose_total_rows(rates_, step_curve_, costs(num_seqs, true), most_rows);
         num_rows = choice.num_rows;
     }
-    return {action.makes, action.is_probe, split(seqs, caps, num_rows)};
+    return {action.makes, action.is_probe, action.keeps_context, split(seqs, caps, num_rows)};
+}
+
+// Values of a moment ago are good enough while drafts are off: working them out takes time in every step.
+bool DraftPlanner::knows_values(int64_t num_seqs) {
+    return !policy_.keeps_context() && known_.num_seqs == num_seqs && ++known_.num_reused < kReuse;
 }
 
 bool DraftPlanner::drafts_after_prefill(int64_t num_seqs) const {
@@ -84,7 +98,17 @@ DraftValues DraftPlanner::values(std::span<const CumulativeRates> rates, int64_t
         values.at_best = std::max(values.at_best, static_cast<double>(num_rows) / step_ms(point.size, drafting));
         if (num_rows == most_rows) break;
     }
+    values.probe_steps = probe_steps(num_seqs, most_rows);
     return values;
+}
+
+// What a probe costs beside the two steps that it takes part in, and its context, in steps without drafts.
+double DraftPlanner::probe_steps(int64_t num_seqs, int64_t max_rows) const {
+    const StepCosts plain = costs(num_seqs, false);
+    const double plain_ms = step_ms(num_seqs, plain);
+    const double verify_ms = step_ms(probe_rows(num_seqs, max_rows), plain) - plain_ms;
+    const double probe_ms = times_.draft_ms(num_seqs, draft_curve_) + verify_ms;
+    return probe_ms / plain_ms + kContextShare * static_cast<double>(config_.draft_window);
 }
 
 int64_t DraftPlanner::probe_rows(int64_t num_seqs, int64_t max_rows) const {

@@ -23,6 +23,7 @@ class DraftPlanner {
     struct Decision {
         bool makes_drafts = false;
         bool is_probe = false;
+        bool keeps_context = true;
         std::vector<int64_t> num_drafts;  // to be verified, one number for each sequence
     };
 
@@ -37,6 +38,9 @@ class DraftPlanner {
     Decision plan_decode(std::span<Sequence* const> seqs, std::span<const int64_t> caps, int64_t max_rows);
     // Whether drafts are made behind a prefill step, if so many sequences decode afterwards.
     bool drafts_after_prefill(int64_t num_seqs) const;
+    // Whether a prefill step leaves the draft model its context. Drafts that are made all the same are worse, not
+    // wrong.
+    bool keeps_context() const { return !is_scheduled() || policy_.keeps_context(); }
     // Learns from drafts whose step is over: num_verified of them were verified, num_accepted of those accepted.
     void observe(const SequenceDrafts& drafts, int64_t num_verified, int64_t num_accepted);
     // Corrects the curves by what a decode step really took. Without it they are taken at their word.
@@ -44,11 +48,20 @@ class DraftPlanner {
     const StepTimes& times() const { return times_; }
 
   private:
+    // What the newest decision was made from.
+    struct KnownValues {
+        DraftValues values;
+        int64_t num_seqs = 0;
+        int64_t num_reused = 0;  // later steps that went by them as well
+    };
+
+    bool knows_values(int64_t num_seqs);
     bool is_scheduled() const { return config_.varlen && !step_curve_.empty(); }
     StepCosts costs(int64_t num_seqs, bool with_drafts) const;
     double step_ms(int64_t num_rows, const StepCosts& costs) const;
     DraftValues values(std::span<const CumulativeRates> rates, int64_t max_rows, BudgetChoice& choice) const;
     int64_t probe_rows(int64_t num_seqs, int64_t max_rows) const;
+    double probe_steps(int64_t num_seqs, int64_t max_rows) const;
     void estimate_rates(std::span<Sequence* const> seqs);
     bool cut_rates(std::span<const int64_t> caps);
     std::vector<int64_t> split(std::span<Sequence* const> seqs, std::span<const int64_t> caps, int64_t num_rows);
@@ -59,6 +72,7 @@ class DraftPlanner {
     DraftPolicy policy_;
     AcceptanceEstimate estimate_;
     StepTimes times_;
+    KnownValues known_;
     std::vector<CumulativeRates> rates_;  // scratch, one for each sequence
 };
 

@@ -30,6 +30,7 @@ void SchedulerConfig::validate() const {
     require_between("keep_tokens", keep_tokens, 0, kMax);
     require_between("replay_tokens", replay_tokens, 0, kMax);
     require_between("replay_multiple", replay_multiple, 1, kMax);
+    require_between("draft_window", draft_window, 0, kMax);
 }
 
 }  // namespace deepinfer

@@ -20,6 +20,7 @@ struct SchedulerConfig {
     int64_t keep_tokens = 0;             // prompt tokens that have rows in the consumer layers; 0: all of them
     int64_t replay_tokens = 0;           // tokens before the end of a saved prefix that are computed again, at least
     int64_t replay_multiple = 1;         // positions at which such a replay may begin: its multiples
+    int64_t draft_window = 0;            // newest tokens of a sequence that a draft pass looks at
 
     int64_t capacity_tokens() const { return num_blocks * block_size; }
     // Most sequences in a decode step: drafts are given up before a sequence is left out.

@@ -59,6 +59,7 @@ void Scheduler::add_drafts(const std::vector<Sequence*>& chosen, StepPlan& plan)
         begin(plan, *chosen[i], chosen[i]->num_uncomputed(), num_drafts);
     }
     plan.make_drafts = decision.makes_drafts;
+    plan.keeps_draft_context = decision.keeps_context;
     stats_.num_draft_probes += decision.is_probe && decision.makes_drafts;
     stats_.num_undrafted_steps += config_.num_drafts > 0 && !decision.makes_drafts;
 }

@@ -20,6 +20,7 @@ StepPlan Scheduler::schedule() {
     if (plan.kind == StepKind::kPrefill) {
         plan_prefill(plan);
         plan.make_drafts = draft_planner_.drafts_after_prefill(num_decoding_after());
+        plan.keeps_draft_context = config_.num_drafts > 0 && draft_planner_.keeps_context();
     }
     if (plan.kind == StepKind::kDecode) plan_decode(plan);
     if (plan.seq_ids.empty() && !sequences_.empty()) {

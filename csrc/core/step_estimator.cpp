@@ -179,13 +179,14 @@ void StepEstimator::add_compressed(Geometry& g, const SequenceRows& seq) const {
     }
 }
 
-StepCost StepEstimator::target_pass(std::span<const SequenceRows> sequences) const {
-    const Geometry g = geometry(sequences);
+StepCost StepEstimator::target_pass(std::span<const SequenceRows> sequences, bool keeps_draft_context) const {
+    Geometry g = geometry(sequences);
+    g.has_drafts = shape_.num_drafts > 0 && keeps_draft_context;
     StepCost cost;
     cost.weight_bytes += bf16_bytes(g.halves[kEncoder].rows, shape_.hidden_size);  // embeddings
     for (size_t layer = 0; layer < shape_.layers.size(); ++layer) add_layer(cost, layer, g);
     add_head(cost, g.logit_rows);
-    if (shape_.num_drafts > 0) add_draft_context(cost, g);
+    if (g.has_drafts) add_draft_context(cost, g);
     return cost;
 }
 
@@ -202,7 +203,7 @@ void StepEstimator::add_layer(StepCost& cost, size_t number, const Geometry& g) 
     cost.activation_bytes += product({read_rows, flat, shape_.activation_bytes});
     if (layer.owns_kv) add_compressor(cost, layer, g.compressed[ratio_index(layer.ratio)]);
     add_block(cost, layer_block_, half.rows);
-    if (shape_.num_drafts > 0 && layer.is_draft_target) cost.fp32 += product({half.rows, flat});
+    if (g.has_drafts && layer.is_draft_target) cost.fp32 += product({half.rows, flat});
     add_attention(cost, half.window_pairs);
     cost.cache_read_bytes += product({half.history, shape_.window_bytes});
     cost.cache_written_bytes += product({half.kept, shape_.window_bytes});
@@ -318,7 +319,7 @@ StepCost StepEstimator::plan_cost(const StepPlan& plan) const {
         const int64_t forks = plan.cu_forks[i + 1] - plan.cu_forks[i];
         drafting.insert(drafting.end(), static_cast<size_t>(1 + forks), plan.context_lens[i] + rows - 1);
     }
-    StepCost cost = target_pass(sequences);
+    StepCost cost = target_pass(sequences, plan.keeps_draft_context);
     if (!drafting.empty()) cost += draft_pass(drafting);
     return cost;
 }

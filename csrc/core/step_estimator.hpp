@@ -29,7 +29,8 @@ class StepEstimator {
     // Throws std::invalid_argument that names the first wrong field.
     StepEstimator(ModelShape shape, YocoMode yoco);
 
-    StepCost target_pass(std::span<const SequenceRows> sequences) const;
+    // keeps_draft_context: as in StepPlan; nothing without drafts.
+    StepCost target_pass(std::span<const SequenceRows> sequences, bool keeps_draft_context = true) const;
     // One block a request; last_positions: of the newest token that the target model has run.
     StepCost draft_pass(std::span<const int64_t> last_positions) const;
     // Both passes of a plan: logits of the rows that sample; drafts behind it as if all verified ones were accepted.
@@ -58,6 +59,7 @@ class StepEstimator {
         Half halves[2];
         std::vector<Compressed> compressed;  // by ratio
         int64_t logit_rows = 0;
+        bool has_drafts = false;  // the rows leave the draft model its context
     };
     // A block of attention and experts, in a layer or a draft stage.
     struct Block {

@@ -15,7 +15,8 @@ struct StepPlan {
     int64_t step_id = 0;
     StepKind kind = StepKind::kEmpty;
     int32_t num_lookback = 0;
-    bool make_drafts = false;  // the draft model is to run behind the step, for all sequences that get tokens
+    bool make_drafts = false;          // the draft model is to run behind the step, for all sequences that get tokens
+    bool keeps_draft_context = false;  // the rows leave the draft model the context that later drafts are made from
 
     std::vector<int64_t> seq_ids;          // [S]
     std::vector<int32_t> cu_seqlens_q{0};  // [S+1] prefix sums of the tokens per sequence

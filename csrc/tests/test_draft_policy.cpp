@@ -35,6 +35,42 @@ TEST_CASE("policy: drafts that do not pay are dropped, and tried again in two of
     CHECK(num_made + num_verified <= 200);
 }
 
+TEST_CASE("policy: context is left for as many steps as drafts look at, and only before drafts") {
+    constexpr int64_t kLead = 16;
+    DraftPolicy policy(kLead);
+    CHECK(policy.decide({2, 1, 3}).keeps_context);
+    CHECK(policy.keeps_context());
+    int64_t num_kept = 0, num_kept_in_all = 0, num_made = 0;
+    for (int i = 0; i < 2000; ++i) {
+        const DraftAction action = policy.decide({0.8, 1, 3});
+        CHECK(policy.keeps_context() == action.keeps_context);
+        if (action.makes) {
+            CHECK(num_kept >= kLead);
+            ++num_made;
+        }
+        num_kept = action.keeps_context ? num_kept + 1 : 0;
+        num_kept_in_all += action.keeps_context;
+    }
+    CHECK(num_made > 5);
+    CHECK(num_kept_in_all <= (num_made + 1) * (kLead + 2));
+    // They pay again: context first.
+    while (policy.keeps_context()) policy.decide({0.8, 1, 3});
+    for (int64_t i = 0; i < kLead; ++i) {
+        const DraftAction action = policy.decide({2, 1, 3});
+        CHECK_FALSE(action.makes);
+        CHECK(action.keeps_context);
+    }
+    CHECK(policy.decide({2, 1, 3}).makes);
+}
+
+TEST_CASE("policy: a probe that costs much comes less often") {
+    DraftPolicy policy;
+    int num_made = 0;
+    for (int i = 0; i < 20000; ++i)
+        num_made += policy.decide({.with_drafts = 0.8, .without_drafts = 1, .at_best = 3, .probe_steps = 5}).makes;
+    CHECK(num_made == 20);  // 5 steps are 0.5% of 1000
+}
+
 TEST_CASE("policy: no probe where not even perfect drafts would pay") {
     DraftPolicy policy;
     for (int i = 0; i < 1000; ++i) {

@@ -33,6 +33,8 @@ class SchedulerConfig:
         keep_tokens: prompt tokens, the last ones, that have rows in the consumer layers; 0: all of them.
         replay_tokens, replay_multiple: a sequence on a saved prefix computes at least so many of the tokens that it
             shares with the prefix again, from a multiple of replay_multiple on.
+        draft_window: newest tokens of a sequence that a draft pass looks at; so many steps leave context before drafts
+            that had stopped are made again.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class SchedulerConfig:
         keep_tokens: int = 0,
         replay_tokens: int = 0,
         replay_multiple: int = 1,
+        draft_window: int = 0,
     ) -> None: ...
     @property
     def num_blocks(self) -> int: ...
@@ -72,6 +75,8 @@ class SchedulerConfig:
     def enable_chunked_prefill(self) -> bool: ...
     @property
     def num_drafts(self) -> int: ...
+    @property
+    def draft_window(self) -> int: ...
     @property
     def varlen(self) -> bool: ...
     @property
@@ -146,6 +151,7 @@ class StepPlan:
         num_drafts: int32 [S] drafts to verify. A decoding sequence's rows are its newest token and then these; row k
             judges draft k, the last row judges none.
         make_drafts: whether the draft model is to run behind the step, for all sequences that get tokens.
+        keeps_draft_context: whether the rows leave the draft model the context that later drafts are made from.
         fork_seq_ids, cu_forks: int64 forks that begin with this step, flat, and their prefix sums int32 [S+1]. Each
             gets a token from the row of the sequence it is listed for.
         slot_copies, block_copies: int32 [n, 2] source and destination of state slots and blocks to copy before anything
@@ -195,6 +201,8 @@ class StepPlan:
     def num_drafts(self) -> NDArray[np.int32]: ...
     @property
     def make_drafts(self) -> bool: ...
+    @property
+    def keeps_draft_context(self) -> bool: ...
     @property
     def fork_seq_ids(self) -> NDArray[np.int64]: ...
     @property

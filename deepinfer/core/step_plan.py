@@ -34,6 +34,8 @@ class ForwardPlan(Protocol):
     def positions(self) -> np.ndarray: ...
     @property
     def lookback_ids(self) -> np.ndarray: ...
+    @property
+    def keeps_draft_context(self) -> bool: ...
 
 
 class StepPlan(ForwardPlan, Protocol):
@@ -53,6 +55,8 @@ class StepPlan(ForwardPlan, Protocol):
         token_ids, positions: int32 [T].
         lookback_ids: int32 [S, num_lookback] tokens before the sequence's first row, nearest first; -1 before the
             start.
+        keeps_draft_context: whether the rows leave the draft model the context that later drafts are made from; an
+            executor may do so all the same.
         samples: bool [S], whether the last row yields a token.
         num_drafts: int32 [S] drafts to judge: a decoding sequence's rows are its newest token and then these.
         make_drafts: whether the draft model is to run behind the step.

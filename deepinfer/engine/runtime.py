@@ -133,6 +133,7 @@ def _scheduler_config(config: EngineConfig, model_config: DeepSeekV41Config, wor
         keep_tokens=config.yoco.num_kept,
         replay_tokens=model_config.sliding_window,
         replay_multiple=max(model_config.max_ratio, 1),
+        draft_window=model_config.sliding_window,
     )
 
 

@@ -23,6 +23,7 @@ class ScratchPlan:
     token_ids: np.ndarray
     positions: np.ndarray
     lookback_ids: np.ndarray
+    keeps_draft_context: bool = True
 
     @classmethod
     def build(

@@ -21,6 +21,7 @@ cpu::StepInput step_input(const StepPlan& plan) {
     return {.num_seqs = plan.num_seqs(),
             .num_rows = plan.num_tokens(),
             .num_lookback = plan.num_lookback,
+            .keeps_draft_context = plan.keeps_draft_context,
             .cu_seqlens_q = plan.cu_seqlens_q.data(),
             .context_lens = plan.context_lens.data(),
             .state_slots = plan.state_slots.data(),

@@ -23,6 +23,7 @@ struct PlanArrays {
     Ints cu_seqlens_q, context_lens, state_slots, block_ids, cu_blocks, token_ids, lookback_ids;
     Ints window_starts, entry_starts, consumer_starts;
     Longs wanted_rows;
+    bool keeps_draft_context;
 
     PlanArrays(py::handle plan, Longs wanted)
         : cu_seqlens_q(plan.attr("cu_seqlens_q")),
@@ -35,13 +36,15 @@ struct PlanArrays {
           window_starts(plan.attr("window_starts")),
           entry_starts(plan.attr("entry_starts")),
           consumer_starts(plan.attr("consumer_starts")),
-          wanted_rows(std::move(wanted)) {}
+          wanted_rows(std::move(wanted)),
+          keeps_draft_context(plan.attr("keeps_draft_context").cast<bool>()) {}
 
     cpu::StepInput input() const {
         return {.num_seqs = context_lens.size(),
                 .num_rows = token_ids.size(),
                 .num_lookback = lookback_ids.ndim() == 2 ? lookback_ids.shape(1) : 0,
                 .num_wanted = wanted_rows.size(),
+                .keeps_draft_context = keeps_draft_context,
                 .cu_seqlens_q = cu_seqlens_q.data(),
                 .context_lens = context_lens.data(),
                 .state_slots = state_slots.data(),

@@ -68,7 +68,8 @@ void Model::run_layers(StepContext& step, const StepInput& input) {
     step.picks = workspace_.take<int64_t>(input.num_rows * config_.index_topk);
     step.candidates = workspace_.take<int64_t>(input.num_rows * config_.candidate_blocks);
     std::optional<DraftFeatures> features;
-    if (draft_ != nullptr) step.features = &features.emplace(step, draft_->window_entries());
+    if (draft_ != nullptr && input.keeps_draft_context)
+        step.features = &features.emplace(step, draft_->window_entries());
 
     for (int64_t layer = 0; layer < std::ssize(weights_.layers); ++layer)
         run_layer(step, weights_.layers[static_cast<size_t>(layer)], layer, state, consumers);

@@ -11,6 +11,7 @@ struct StepInput {
     int64_t num_rows = 0;
     int64_t num_lookback = 0;
     int64_t num_wanted = 0;
+    bool keeps_draft_context = true;           // the rows leave the draft model its context, if there is one
     const int32_t* cu_seqlens_q = nullptr;     // [S+1] prefix sums of rows
     const int32_t* context_lens = nullptr;     // [S] tokens in the caches before this step
     const int32_t* state_slots = nullptr;      // [S]
