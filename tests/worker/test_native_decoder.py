@@ -134,3 +134,30 @@ def test_row_without_a_token_is_told_like_part_by_part(runs: Runs) -> None:
         last = list(stream)[-1]
     assert last.finish_reason == "error" and last.error is not None
     assert runs.shares() == {False}
+
+
+def test_steps_leave_no_draft_context_while_drafts_do_not_pay(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are dear under this curve; tokens are those without drafts."""
+    kept: list[bool] = []
+    original = ModelRunner.decode
+
+    def decode(runner: ModelRunner, plan: StepPlan) -> StepResult | None:
+        if plan.kind == "decode":
+            kept.append(plan.keeps_draft_context)
+        return original(runner, plan)
+
+    monkeypatch.setattr(ModelRunner, "decode", decode)
+    dear = {"step": [[3, 1.0], [4, 100.0], [16, 1000.0]], "draft": [[4, 100.0]]}
+    tokens = []
+    for speculative in ("off", {"cost_curve": dear}, {"varlen": False}):
+        kept.clear()
+        with engine(checkpoint, speculative=speculative) as llm:
+            tokens.append([outcome[:3] for outcome in outcomes(llm, [GREEDY, DRAWN, GREEDY])])
+    assert tokens[0] == tokens[1] == tokens[2]
+    assert kept and all(kept)
+    with engine(checkpoint, speculative={"cost_curve": dear}) as llm:
+        kept.clear()
+        outcomes(llm, [GREEDY, DRAWN, GREEDY])
+        assert kept and not any(kept)
