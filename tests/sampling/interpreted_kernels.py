@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from tests.sampling.draft_loop import check_draft_loop
 from tests.sampling.kernel_rows import Rows, check_draws, check_masks, check_rejection, check_sampler
 
 CPU = torch.device("cpu")
@@ -17,6 +18,7 @@ def main() -> None:
     check_rejection(5, 4, 4200, CPU)
     check_masks(6, 3, 1100, CPU)
     check_sampler(7, 10, 40, CPU)
+    check_draft_loop(8, 3, 20, CPU)
     print("equal")
 
 
