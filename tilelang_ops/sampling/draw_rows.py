@@ -327,12 +327,13 @@ def _draw_block(
     tokens = torch.empty(num_rows, dtype=torch.int64, device=device)
     cuts = torch.empty((num_rows, 2), dtype=torch.int64, device=device)
     inputs, sums, sizes = (logits, rules, maxima, best), (masses, counts), (num_ids, logits.stride(0), chunks)
-    if draws:
-        level_sums_kernel[num_rows, chunks](*inputs, *sums, *sizes, **launch(logits.shape[1]))
-    if draws and filters:
-        list_candidates_kernel[num_rows, chunks](*inputs, *sums, candidates, *sizes, **launch(logits.shape[1]))
-    outputs = (candidates, tokens, cuts)
-    draw_tokens_kernel[(num_rows,)](*inputs, *sums, *outputs, *sizes, *key, **launch(logits.shape[1]))
+    outputs, options = (candidates, tokens, cuts), launch(logits.shape[1])
+    with torch.cuda.device_of(logits):
+        if draws:
+            level_sums_kernel[num_rows, chunks](*inputs, *sums, *sizes, **options)
+        if draws and filters:
+            list_candidates_kernel[num_rows, chunks](*inputs, *sums, candidates, *sizes, **options)
+        draw_tokens_kernel[(num_rows,)](*inputs, *sums, *outputs, *sizes, *key, **options)
     return DrawnRows(tokens, cuts, maxima, best)
 
 

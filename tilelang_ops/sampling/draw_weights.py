@@ -47,7 +47,8 @@ def draw_weights(
     tokens = torch.empty(len(weights), dtype=torch.int64, device=weights.device)
     if len(weights):
         key = (weights.shape[1], index_offset, stream_word)
-        draw_weights_kernel[(len(weights),)](weights, rules, tokens, *key, CHUNK=CHUNK, num_warps=NUM_WARPS)
+        with torch.cuda.device_of(weights):
+            draw_weights_kernel[(len(weights),)](weights, rules, tokens, *key, CHUNK=CHUNK, num_warps=NUM_WARPS)
     return tokens
 
 

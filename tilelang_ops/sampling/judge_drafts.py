@@ -91,7 +91,8 @@ def judge_drafts(
     if len(draft_ids):
         inputs = (target_weights, draft_weights, draft_ids, rules)
         options = {"num_warps": NUM_WARPS, "enable_fp_fusion": False}
-        judge_drafts_kernel[(len(draft_ids),)](*inputs, tokens, target_weights.shape[1], CHUNK=CHUNK, **options)
+        with torch.cuda.device_of(target_weights):
+            judge_drafts_kernel[(len(draft_ids),)](*inputs, tokens, target_weights.shape[1], CHUNK=CHUNK, **options)
     return tokens
 
 

@@ -49,7 +49,8 @@ def kept_weights(logits: torch.Tensor, rules: torch.Tensor, num_ids: int, drawn:
     if len(logits):
         sizes = (num_ids, logits.stride(0), num_chunks(logits.shape[1]))
         inputs = (logits, rules, drawn.maxima, drawn.best, drawn.cuts)
-        kept_weights_kernel[(len(logits),)](*inputs, weights, *sizes, **launch(logits.shape[1]))
+        with torch.cuda.device_of(logits):
+            kept_weights_kernel[(len(logits),)](*inputs, weights, *sizes, **launch(logits.shape[1]))
     return weights
 
 

@@ -32,7 +32,8 @@ def mask_logits(logits: torch.Tensor, masks: torch.Tensor) -> None:
     num_rows, num_ids = logits.shape
     if num_rows:
         sizes = (num_ids, logits.stride(0), masks.shape[1])
-        mask_logits_kernel[num_rows, -(-num_ids // _BLOCK)](logits, masks, *sizes, BLOCK=_BLOCK)
+        with torch.cuda.device_of(logits):
+            mask_logits_kernel[num_rows, -(-num_ids // _BLOCK)](logits, masks, *sizes, BLOCK=_BLOCK)
 
 
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:

@@ -53,7 +53,8 @@ def row_maxima(logits: torch.Tensor, num_ids: int) -> tuple[torch.Tensor, torch.
     best = torch.empty(shape, dtype=torch.int32, device=logits.device)
     statics = {"CHUNK": CHUNK, "num_warps": NUM_WARPS}
     if num_rows:
-        row_maxima_kernel[shape](logits, maxima, best, num_ids, vocab, logits.stride(0), shape[1], **statics)
+        with torch.cuda.device_of(logits):
+            row_maxima_kernel[shape](logits, maxima, best, num_ids, vocab, logits.stride(0), shape[1], **statics)
     return maxima, best
 
 
