@@ -151,7 +151,9 @@ def _above(bound, keys, weights, ids, number, values, largest, temperature, min_
 def _draw_filtered(ids, number, values, largest, temperature, min_weight, limit, top_k, word):
     """(token, key of the last kept token, kept tokens with that key) of a row with top-p or top-k."""
     _, keys, weights = _candidates_at(0, ids, number, values, largest, temperature, min_weight)
-    low, high = tl.full((), _LOWEST + 1, tl.int64), order_key(largest).to(tl.int64)
+    high = order_key(largest).to(tl.int64)
+    least = tl.min(tl.where(keys == _LOWEST, 2147483647, keys), axis=0)
+    low = tl.where(number <= _BLOCK, least, _LOWEST + 1).to(tl.int64)
     # A token is kept iff the mass above its key is at most the limit and fewer than top_k tokens are above it. Of equal
     # ones the first by id go on counting. So: the lowest key for which that holds.
     while low < high:

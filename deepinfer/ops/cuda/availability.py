@@ -24,6 +24,5 @@ def cuda_unavailable(device: str) -> str | None:
         return f"{torch.cuda.get_device_name(number)} has compute capability {capability[0]}.{capability[1]}; the " + (
             "kernels are written for SM90 and SM100"
         )
-    if importlib.util.find_spec("tilelang") is None:
-        return "tilelang is not installed: pip install deepinfer[gpu]"
-    return None
+    missing = [name for name in ("tilelang", "triton") if importlib.util.find_spec(name) is None]
+    return f"{' and '.join(missing)} not installed: pip install deepinfer[gpu]" if missing else None
