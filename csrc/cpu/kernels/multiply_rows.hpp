@@ -4,6 +4,7 @@
 // outputs are decoded into the scratch, then blocks of rows and four outputs are multiplied from there.
 #pragma once
 
+#include "cpu/kernels/dots.hpp"
 #include "cpu/kernels/round.hpp"
 #include "cpu/kernels/weight_row.hpp"
 #include "cpu/ops/row_product.hpp"
@@ -31,12 +32,27 @@ inline RowBlock row_block(const RowProduct& product, int64_t first, int num_rows
     return block;
 }
 
-// Sums of four accumulators to out[0 .. n).
-inline void store_sums(const F32x16 (&acc)[kOutputs], float* out, int n) {
-    if (n == kOutputs) return F32x16::sum4(acc[0], acc[1], acc[2], acc[3], out);
-    float sums[kOutputs];
-    F32x16::sum4(acc[0], acc[1], acc[2], acc[3], sums);
-    for (int i = 0; i < n; ++i) out[i] = sums[i];
+// The sums of kRows x 4 accumulators to the first n (1 to 4) columns from `column` on. Unrolled, so that the
+// accumulators stay registers.
+template <int kRows>
+inline void store_sums(const F32x16 (&acc)[kRows][kOutputs], int n, const RowBlock& block, int64_t column) {
+    constexpr int kTogether = kRows >= 4 && Lanes::kSize == 16 ? 4 : 0;  // rows whose sums make one vector
+    alignas(64) float sums[kRows][kOutputs];
+    if constexpr (kTogether > 0) {
+        F32x16 lanes[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) lanes[i] = acc[i / kOutputs][i % kOutputs];
+        sums_of_16(lanes).store(sums[0]);
+    }
+#pragma GCC unroll 6
+    for (int r = kTogether; r < kRows; ++r) F32x16::sum4(acc[r][0], acc[r][1], acc[r][2], acc[r][3], sums[r]);
+    for (int r = 0; r < kRows; ++r) {
+        float* out = block.out[r] + column;
+        if (n == kOutputs)
+            __builtin_memcpy(out, sums[r], sizeof(sums[r]));
+        else
+            for (int i = 0; i < n; ++i) out[i] = sums[r][i];
+    }
 }
 
 // Outputs o to o + kNum - 1 of kRows rows, straight from the codes; results go to column `column` of the block.
@@ -57,14 +73,14 @@ inline void multiply_direct(const WeightMatrix& weight, int64_t o, const RowBloc
     };
     for (; k + 32 <= weight.num_in; k += 32) weights.read(k, add);
     if (k < weight.num_in) weights.read(k, static_cast<int>(weight.num_in - k), add);
-    for (int r = 0; r < kRows; ++r) {
-        float* out = block.out[r] + column;
-        if constexpr (kNum == 1) {
-            *out = acc[r][0].sum();
-        } else {
-            for (int i = 0; i < kNum; i += 4)
-                F32x16::sum4(acc[r][i], acc[r][i + 1], acc[r][i + 2], acc[r][i + 3], out + i);
-        }
+    if constexpr (kNum == kOutputs) {
+        store_sums<kRows>(acc, kOutputs, block, column);
+    } else if constexpr (kNum == 1) {
+        for (int r = 0; r < kRows; ++r) block.out[r][column] = acc[r][0].sum();
+    } else {
+        for (int r = 0; r < kRows; ++r)
+            for (int i = 0; i < kNum; i += kOutputs)
+                F32x16::sum4(acc[r][i], acc[r][i + 1], acc[r][i + 2], acc[r][i + 3], block.out[r] + column + i);
     }
 }
 
@@ -95,11 +111,12 @@ inline void multiply_decoded(const float* w, int64_t stride, int n, const RowBlo
 #pragma GCC unroll 4
             for (int i = 0; i < kOutputs; ++i) sums[r][i][part] = acc[r][i];
     }
-    for (int r = 0; r < kRows; ++r) {
-        const F32x16 acc[kOutputs] = {F32x16::join(sums[r][0]), F32x16::join(sums[r][1]), F32x16::join(sums[r][2]),
-                                      F32x16::join(sums[r][3])};
-        store_sums(acc, block.out[r] + column, n);
-    }
+    F32x16 acc[kRows][kOutputs];
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+        for (int i = 0; i < kOutputs; ++i) acc[r][i] = F32x16::join(sums[r][i]);
+    store_sums<kRows>(acc, n, block, column);
 }
 
 template <int kRows>
