@@ -85,9 +85,7 @@ class WeightBlock {
         for (int64_t i = 0; i < size; i += 64) __builtin_prefetch(next + i);
     }
 
-    static bool share_a_tile(int64_t first) {
-        return kFormat != WeightFormat::kFp8Block32 || first % 32 + kNum <= 32;
-    }
+    static bool share_a_tile(int64_t first) { return kFormat != WeightFormat::kFp8Block32 || first % 32 + kNum <= 32; }
 
     // Columns k to k + 31 of all outputs, one after the other: use(i, a, b).
     template <typename Use>

@@ -4,6 +4,7 @@
 
 #include "cpu/model/moe.hpp"
 #include "cpu/model/projections.hpp"
+#include "cpu/model/vector_runs.hpp"
 #include "cpu/model/window.hpp"
 #include "cpu/ops/sparse_attention.hpp"
 
@@ -21,14 +22,15 @@ const float* block_keys(StepContext& step, const Projections& layer, const Vecto
     auto* encoded = step.workspace.take<uint8_t>(num_rows * bytes);
     key_value(step, layer, x, {blocks.rows.positions.data(), num_rows}, own);
     encode(step, ring.format, own, num_rows, encoded);
+    VectorRuns runs(step, ring.format, std::ssize(blocks.rows.seqs));
     float* request = keys;
     for (const SequenceRows& block : blocks.rows.seqs) {
         const int64_t count = std::min(block.start, blocks.window);
-        decode_ring(step, ring, {block.state_slot, block.start - count, count},
-                    request + (blocks.window - count) * dim);
-        decode(step, ring.format, encoded + block.first_row * bytes, block.num_rows, request + blocks.window * dim);
+        runs.add_ring(ring, {block.state_slot, block.start - count, count}, request + (blocks.window - count) * dim);
+        runs.add(encoded + block.first_row * bytes, block.num_rows, request + blocks.window * dim);
         request += blocks.keys_per_request() * dim;
     }
+    runs.decode(step);
     return keys;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/ops/decode_vectors.hpp"
+#include "cpu/model/vector_runs.hpp"
 #include "cpu/ops/encode_vectors.hpp"
 #include "cpu/ops/round_vectors.hpp"
 
@@ -29,28 +29,9 @@ void encode(StepContext& step, const VectorFormat& format, const float* x, int64
                               .rounding = format.rounding});
 }
 
-void decode(StepContext& step, const VectorFormat& format, const uint8_t* data, int64_t num_vectors, float* out) {
-    decode_vectors(step.cpu, {.data = data,
-                              .data_stride = format.num_bytes(),
-                              .out = out,
-                              .out_stride = format.dim,
-                              .num_rows = num_vectors,
-                              .dim = format.dim,
-                              .rounding = format.stored_as()});
-}
-
 int64_t first_kept_row(const SequenceRows& seq, int64_t num_entries) {
     const int64_t oldest = std::max({seq.end() - num_entries, seq.window_start, seq.start});
     return seq.first_row + std::min(oldest - seq.start, seq.num_rows);
-}
-
-void decode_ring(StepContext& step, const VectorCache& ring, RingRange range, float* out) {
-    for (int64_t done = 0; done < range.count;) {  // at most two runs: up to the ring's end and on from its beginning
-        const int64_t entry = (range.begin + done) % ring.num_entries;
-        const int64_t count = std::min(range.count - done, ring.num_entries - entry);
-        decode(step, ring.format, ring.at(range.state_slot, entry), count, out + done * ring.format.dim);
-        done += count;
-    }
 }
 
 void store_in_ring(const VectorCache& ring, const SequenceRows& seq, const uint8_t* kept) {
@@ -64,11 +45,13 @@ void fill_window(StepContext& step, const VectorCache& ring, const float* rows, 
     const int64_t dim = ring.format.dim, bytes = ring.format.num_bytes();
     auto* encoded = step.workspace.take<uint8_t>(step.num_rows() * bytes);
     encode(step, ring.format, rows, step.num_rows(), encoded);
+    VectorRuns runs(step, ring.format, std::ssize(step.rows->seqs));
     for (const SequenceRows& seq : step.rows->seqs) {
         float* keys = workspace + seq.first_key * dim;
-        decode_ring(step, ring, {seq.state_slot, seq.start - seq.history, seq.history}, keys);
-        decode(step, ring.format, encoded + seq.first_row * bytes, seq.num_rows, keys + seq.history * dim);
+        runs.add_ring(ring, {seq.state_slot, seq.start - seq.history, seq.history}, keys);
+        runs.add(encoded + seq.first_row * bytes, seq.num_rows, keys + seq.history * dim);
     }
+    runs.decode(step);
     for (const SequenceRows& seq : step.rows->seqs)
         store_in_ring(ring, seq, encoded + first_kept_row(seq, ring.num_entries) * bytes);
 }

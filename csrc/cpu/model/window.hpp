@@ -10,7 +10,6 @@ namespace deepinfer::cpu {
 
 // Encodes vectors [n, dim] as a cache stores them; `out` has format.num_bytes() for each.
 void encode(StepContext& step, const VectorFormat& format, const float* x, int64_t num_vectors, uint8_t* out);
-void decode(StepContext& step, const VectorFormat& format, const uint8_t* data, int64_t num_vectors, float* out);
 
 // First row of a sequence that a ring of num_entries keeps: its last ones, and none that windows may not look at.
 int64_t first_kept_row(const SequenceRows& seq, int64_t num_entries);
@@ -21,13 +20,5 @@ void fill_window(StepContext& step, const VectorCache& ring, const float* rows, 
 
 // Stores the encoded vectors of the rows that the ring keeps, first_kept_row() and on.
 void store_in_ring(const VectorCache& ring, const SequenceRows& seq, const uint8_t* kept);
-
-// Decodes the vectors of positions [begin, begin + count) of a slot's ring.
-struct RingRange {
-    int64_t state_slot = 0;
-    int64_t begin = 0;
-    int64_t count = 0;
-};
-void decode_ring(StepContext& step, const VectorCache& ring, RingRange range, float* out);
 
 }  // namespace deepinfer::cpu

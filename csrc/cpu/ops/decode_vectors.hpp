@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "cpu/ops/vector_rounding.hpp"
 
@@ -21,5 +22,8 @@ struct DecodeVectorsArgs {
 };
 
 void decode_vectors(Context& context, const DecodeVectorsArgs& args);
+
+// The same for many runs of vectors, of any sizes: long ones are split over the threads, short ones dealt out.
+void decode_runs(Context& context, std::span<const DecodeVectorsArgs> runs);
 
 }  // namespace deepinfer::cpu
