@@ -37,7 +37,7 @@ def test_distributions_beside_the_reference(llm: LLM) -> None:
     texts = [row["prompt"] + row["answer"] for row in ROWS[::8]]
     params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=-1, logprobs=-1)
     found = llm.generate(texts, params, use_tqdm=False)
-    with LLM(device="cuda", backend="reference", max_model_len=1024) as judge:
+    with LLM(device="cpu", backend="reference", max_model_len=1024) as judge:
         want = judge.generate(texts, params, use_tqdm=False)
     vocab = len(found[0].outputs[0].logprobs[0])
     got = torch.cat([logprob_matrix(output, vocab) for output in found])

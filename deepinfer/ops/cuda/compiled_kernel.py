@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_INSTRUCTIONS = (("wgmma", r"wgmma"), ("tcgen05", r"tcgen05"), ("mma.sync", r"mma_sync|mma\.sync"))
+_INSTRUCTIONS = (("wgmma", r"wgmma"), ("tcgen05", r"tcgen05"), ("mma.sync", r"mma_sync|mma\.sync|tl::mma\b"))
 
 
 @dataclass(frozen=True, slots=True)
