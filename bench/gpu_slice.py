@@ -19,10 +19,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from deepinfer import LLM, SamplingParams  # noqa: E402
-from deepinfer.config.model_config import DeepSeekV41Config  # noqa: E402
-from deepinfer.worker.cost_report import cost_report  # noqa: E402
-from tests.gpu.slice_model import ENGRAM_ROWS, write_slice  # noqa: E402
+from deepinfer import LLM, SamplingParams
+from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.worker.cost_report import cost_report
+from tests.gpu.slice_model import ENGRAM_ROWS, write_slice
 
 PREFILL = 8192
 DECODED = 24

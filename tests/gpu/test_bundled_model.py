@@ -14,11 +14,12 @@ from tests.support.golden_case import logprob_matrix
 
 ROWS = [json.loads(line) for line in (files("deepinfer") / "data/mini/eval.jsonl").read_text("utf-8").splitlines()]
 REQUIRED_ROWS = 309
+OPTIONS = {"device": "cuda", "backend": "cuda", "max_model_len": 1024, "kv_cache_bytes": 2**30}
 
 
 @pytest.fixture(scope="module")
 def llm() -> Iterator[LLM]:
-    with LLM(device="cuda", backend="cuda", max_model_len=1024) as engine:
+    with LLM(**OPTIONS) as engine:
         yield engine
 
 
@@ -66,7 +67,7 @@ def test_batch_invariance() -> None:
     """64 requests together, each alone, and with drafts off: the same bits."""
     prompts = [row["prompt"] for row in ROWS[:64]]
     params = SamplingParams(temperature=0, max_tokens=16, logprobs=5)
-    options = {"device": "cuda", "backend": "cuda", "max_model_len": 1024, "batch_invariant": True}
+    options = OPTIONS | {"batch_invariant": True}
     with LLM(**options) as engine:
         together = [choice(output) for output in engine.generate(prompts, params, use_tqdm=False)]
         alone = [choice(engine.generate([prompt], params, use_tqdm=False)[0]) for prompt in prompts]

@@ -35,7 +35,8 @@ def engines() -> Iterator[Engines]:
 def engine_for(engines: Engines, case: GoldenCase, numerics: str, backend: str) -> LLM:
     key = (str(case.checkpoint), numerics, backend)
     if key not in engines:
-        engines[key] = LLM(case.checkpoint, numerics=numerics, backend=backend, max_num_seqs=4, max_model_len=256)
+        options = {"max_num_seqs": 4, "max_model_len": 256, "kv_cache_bytes": 2**26}
+        engines[key] = LLM(case.checkpoint, numerics=numerics, backend=backend, **options)
     return engines[key]
 
 
