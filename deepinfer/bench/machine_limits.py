@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MachineLimits:
-    """Measured by `deepinfer._C.cpu.Context.measure_limits`, with the threads of the run.
+    """Measured in the run itself: on a CPU by `deepinfer._C.cpu.Context.measure_limits`, with the threads of the run.
 
     Attributes:
-        bytes_per_second: read from memory.
-        multiply_adds_per_second: float32, on registers; 0 where the instruction set has none.
+        bytes_per_second: CPU: read from memory; GPU: read and written by a copy.
+        multiply_adds_per_second: CPU: float32, on registers, 0 where the instruction set has none; GPU: a large
+            bf16 product.
     """
 
     bytes_per_second: float

@@ -104,8 +104,11 @@ def _store_bytes(call: OpCall) -> int:
 def _select_bytes(call: OpCall) -> int:
     q, head_weights, entries, num_visible, candidates = call.args
     tables, row_seq = entries.first_block.unique(return_inverse=True)
-    most = num_visible.new_zeros(tables.shape).scatter_reduce(0, row_seq, num_visible, "amax")
-    return _num_bytes((q, head_weights, num_visible, candidates)) + int(most.sum()) * entries.cache.format.num_bytes
+    read = num_visible.new_zeros(tables.shape).scatter_reduce(0, row_seq, num_visible, "amax")
+    if candidates is not None:  # at most what the candidate blocks of a table's rows hold
+        rows = row_seq.bincount(minlength=tables.shape[0])
+        read = torch.minimum(read, rows * candidates.shape[1] * call.kwargs["block_size"])
+    return _num_bytes((q, head_weights, num_visible, candidates)) + int(read.sum()) * entries.cache.format.num_bytes
 
 
 def _attention_bytes(call: OpCall) -> int:
@@ -135,8 +138,10 @@ def _route(call: OpCall) -> int:
 
 
 def _select_entries(call: OpCall) -> int:
-    q, num_visible = call.args[0], call.args[3]
+    q, num_visible, candidates = call.args[0], *call.args[3:]
     scored = num_visible[num_visible > call.kwargs["topk"]]
+    if candidates is not None:
+        scored = scored.clamp(max=candidates.shape[1] * call.kwargs["block_size"])
     return q[0].numel() * int(scored.sum()) if q.shape[0] else 0
 
 

@@ -3,41 +3,105 @@
 from __future__ import annotations
 
 import json as json_format
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deepinfer.cli.report_table import ReportTable
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.config.numerics import Numerics
+from deepinfer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from deepinfer.bench.cuda_op_figures import CudaOpFigures
     from deepinfer.bench.machine_limits import MachineLimits
     from deepinfer.bench.op_figures import OpFigures
 
+_CPU_ROWS = (1, 16)
+_GPU_ROWS = (1, 8, 64, 512, 4096)
+_ROWS_HELP = (
+    "Rows of a step; may be repeated. Default: 1 and 16; on a GPU 1, 8, 64, 512, 4096 (over 512: one prompt's)."
+)
+_CPU_CONTEXT = 511
+_GPU_CONTEXT = 32767
+
 
 def ops(
-    model: Annotated[str | None, typer.Option(help="Checkpoint directory or hub id; default: the bundled one.")] = None,
-    numerics: Annotated[Numerics, typer.Option(help="Rounding mode.")] = Numerics.OFFICIAL,
-    rows: Annotated[list[int] | None, typer.Option(min=1, help="Rows of a decode step; may be repeated.")] = None,
-    context_len: Annotated[int, typer.Option(min=1, help="Tokens before each row.")] = 511,
-    backend: Annotated[list[str] | None, typer.Option(help="reference or cpu; may be repeated. Default: both.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Checkpoint directory or hub id (on a GPU a config file will do); default: the bundled one."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:<index>.")] = "cpu",
+    numerics: Annotated[Numerics, typer.Option(help="Rounding mode; on a GPU official.")] = Numerics.OFFICIAL,
+    rows: Annotated[list[int] | None, typer.Option(min=1, help=_ROWS_HELP)] = None,
+    context_len: Annotated[
+        int | None, typer.Option(min=1, help="Tokens before the rows. Default: 511; on a GPU 32767.")
+    ] = None,
+    backend: Annotated[
+        list[str] | None, typer.Option(help="On a CPU: reference or cpu; may be repeated. Default: both.")
+    ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Samples of each op.")] = 15,
-    num_threads: Annotated[int, typer.Option(min=1, help="Threads.")] = 1,
+    num_threads: Annotated[int, typer.Option(min=1, help="Threads, on a CPU.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Time per call, share of the memory bandwidth and of the peak arithmetic; default: 1 and 16 rows."""
+    """Time per call, share of the memory bandwidth and of the peak arithmetic."""
     with reported_errors():
-        names = list(dict.fromkeys(backend or ("reference", "cpu")))
-        from deepinfer.bench.op_bench import OpBench
+        if device.split(":")[0] == "cuda":
+            _refuse_cpu_options(numerics, backend)
+            report, table = _on_gpu(model, device, rows or list(_GPU_ROWS), context_len or _GPU_CONTEXT, repeats)
+        elif device == "cpu":
+            from deepinfer.bench.op_bench import OpBench
 
-        bench = OpBench(names, num_threads)
-        figures = bench.run(model, numerics, tuple(rows or (1, 16)), context_len, repeats)
+            bench = OpBench(list(dict.fromkeys(backend or ("reference", "cpu"))), num_threads)
+            figures = bench.run(model, numerics, tuple(rows or _CPU_ROWS), context_len or _CPU_CONTEXT, repeats)
+            report, table = _report(bench.limits, figures), _table(bench.limits, figures)
+        else:
+            raise ConfigError(f"--device {device!r}: expected cpu, cuda or cuda:<index>")
     if json:
-        items = [item.to_dict(bench.limits) for item in figures]
-        typer.echo(json_format.dumps({"limits": bench.limits.to_dict(), "ops": items}, indent=1))
+        typer.echo(json_format.dumps(report, indent=1))
     else:
-        _table(bench.limits, figures).show()
+        table.show()
+
+
+def _refuse_cpu_options(numerics: Numerics, backend: list[str] | None) -> None:
+    if numerics is not Numerics.OFFICIAL:
+        raise ConfigError(f"--numerics {numerics.value}: kernels are for 'official'; leave it out with --device cuda")
+    if backend is not None and set(backend) != {"cuda"}:
+        raise ConfigError(f"--backend {', '.join(backend)}: with --device cuda only the cuda backend is timed")
+
+
+def _on_gpu(
+    model: str | None, device: str, rows: list[int], context_len: int, repeats: int
+) -> tuple[dict[str, Any], ReportTable]:
+    from deepinfer.bench.cuda_op_bench import CudaOpBench
+
+    bench = CudaOpBench(device, repeats)
+    figures = bench.run(model, list(dict.fromkeys(rows)), context_len)
+    about = {**bench.about(), "model": model or "bundled", "context_len": context_len}
+    report = {"about": about, **_report(bench.limits, figures)}
+    return report, gpu_table(bench.about()["gpu"], bench.limits, figures)
+
+
+def _report(limits: MachineLimits, figures: Sequence[OpFigures | CudaOpFigures]) -> dict[str, Any]:
+    return {"limits": limits.to_dict(), "ops": [item.to_dict(limits) for item in figures]}
+
+
+def gpu_table(gpu: str, limits: MachineLimits, figures: list[CudaOpFigures]) -> ReportTable:
+    """One row a use of an op and number of rows."""
+    speeds = (
+        f"{limits.bytes_per_second * 1e-12:.2f} TB/s copied, "
+        f"{limits.multiply_adds_per_second * 2e-12:.0f} TFLOP/s in bf16"
+    )
+    title = f"{gpu}: microseconds of a call, median (middle half); shares of {speeds}"
+    headings = ("op", "use", "timed by", "torch's", "rows", "calls", "KB", "us", "memory", "matrix", "torch us")
+    table = ReportTable(title, headings, num_left=4)
+    for item in figures:
+        op, how = item.op, ("graph" if item.is_graph else "events") + (", cold" if item.is_cold else "")
+        torch_us = op.seconds["torch"].shown(1e6, 1) if "torch" in op.seconds else "-"
+        work = (str(op.rows), str(op.count), f"{op.num_bytes / 1e3:.1f}")
+        table.add(op.name, item.use, how, item.library or "-", *work, *_cells(op, "cuda", limits), torch_us)
+    return table
 
 
 def _table(limits: MachineLimits, figures: list[OpFigures]) -> ReportTable:

@@ -2,10 +2,16 @@
 
 import json
 
+import pytest
 import torch
 
+from deepinfer.bench.cuda_op_figures import CudaOpFigures
+from deepinfer.bench.machine_limits import MachineLimits
 from deepinfer.bench.op_call import OpCall
+from deepinfer.bench.op_figures import OpFigures
 from deepinfer.bench.recording_ops import RecordingOps
+from deepinfer.bench.spread import Spread
+from deepinfer.cli.bench_ops import gpu_table
 from deepinfer.core.quantized_weight import QuantizedWeight, WeightFormat
 from deepinfer.ops import reference
 from tests.cli.test_main import MODEL, invoke
@@ -31,6 +37,32 @@ def test_table_of_one_backend() -> None:
     lines = invoke("bench", "ops", *options).splitlines()
     assert "GB/s" in lines[0] and lines[1].endswith("reference us  memory  arithmetic")
     invoke("bench", "ops", *MODEL, "--backend", "none", code=2)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
+def test_gpu_options() -> None:
+    for options in ([], ["--numerics", "fp32"], ["--backend", "cpu"]):
+        invoke("bench", "ops", "--device", "cuda", *options, code=2)
+    invoke("bench", "ops", "--device", "tpu", code=2)
+
+
+def test_table_of_a_gpu() -> None:
+    def figures(multiply_adds: int | None, seconds: dict[str, float]) -> OpFigures:
+        spreads = {name: Spread.of([value]) for name, value in seconds.items()}
+        return OpFigures(8, "linear", "8x4 4x4", 40, 4_000_000, multiply_adds, spreads)
+
+    limits = MachineLimits(4e12, 400e12)
+    items = [
+        CudaOpFigures(figures(10**9, {"cuda": 4e-6, "torch": 5e-6}), "head", 3, True, True, "linear, bf16 result"),
+        CudaOpFigures(figures(None, {"cuda": 2e-6}), "norm", 1, False, False, ""),
+    ]
+    title, _, first, second = gpu_table("H200", limits, items).plain().splitlines()
+    assert "4.00 TB/s copied, 800 TFLOP/s in bf16" in title
+    assert first.split()[:4] == ["linear", "head", "graph,", "cold"] and first.endswith("5.0 (5.0 .. 5.0)")
+    assert "4000.0  4.0 (4.0 .. 4.0)     25%     62%" in first and second.split()[2] == "events"
+    report = items[0].to_dict(limits)
+    assert report["timed_by"] == "CUDA graph" and report["cold"] and report["operand_sets"] == 3
+    assert report["backends"]["torch"]["median_us"] == pytest.approx(5)
 
 
 def test_work_of_calls() -> None:

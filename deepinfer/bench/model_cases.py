@@ -1,0 +1,66 @@
+"""Every op of a model at its true shapes, from its config alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from deepinfer.bench.attention_cases import attention_cases
+from deepinfer.bench.cache_cases import cache_cases
+from deepinfer.bench.engram_cases import engram_cases
+from deepinfer.bench.op_case import OpCase, Operands
+from deepinfer.bench.product_cases import product_cases
+from deepinfer.bench.random_operands import RandomOperands
+from deepinfer.config.model_config import DeepSeekV41Config
+
+
+def model_cases(config: DeepSeekV41Config, random: RandomOperands, context_len: int) -> list[OpCase]:
+    """The uses that this model has of the ops of the contract (the draft model's own shapes left out).
+
+    Args:
+        config: sizes, numerics "official".
+        random: operands.
+        context_len: tokens before the rows.
+    """
+    return [
+        *_stream_cases(config, random),
+        *product_cases(config, random),
+        *cache_cases(config, random),
+        *attention_cases(config, random, context_len),
+        *engram_cases(config, random),
+    ]
+
+
+def _stream_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator[OpCase]:
+    """Residual streams, norms and rotations."""
+    streams, dim, layers = config.hc_mult, config.hidden_size, config.num_hidden_layers
+    heads, eps = (config.num_attention_heads, config.head_dim), config.rms_norm_eps
+    mixes, act = streams * (streams + 2), random.activations
+
+    def mix(rows: int) -> Operands:
+        fn, base, scale = random.floats(mixes, streams * dim), random.floats(mixes), random.floats(3)
+        options = {"sinkhorn_iters": config.hc_sinkhorn_iters, "eps": config.hc_eps, "norm_eps": eps}
+        return (act(rows, streams, dim), fn, base, scale), options
+
+    def write(rows: int) -> Operands:
+        mixing = (random.floats(rows, streams), random.floats(rows, streams, streams))
+        return (act(rows, streams, dim), act(rows, dim), *mixing), {}
+
+    def read_norm(rows: int) -> Operands:
+        return (act(rows, streams, dim), random.floats(rows, streams), act(dim), eps, act(0).dtype), {}
+
+    def norm(rows: int) -> Operands:
+        return (act(rows, config.q_lora_rank), act(config.q_lora_rank), eps, act(0).dtype), {}
+
+    def rotate(rows: int) -> Operands:
+        return (act(rows, *heads), *random.angles(rows, config.qk_rope_head_dim)), {}
+
+    def embedding() -> Callable[[int], Operands]:
+        table = act(config.vocab_size, dim)
+        return lambda rows: ((random.integers(config.vocab_size, rows), table, streams, table.dtype), {})
+
+    yield OpCase("expand_embedding", "embedding", 1, embedding, True)
+    yield OpCase("hc_mix", "sublayer", 2 * layers, lambda: mix, True)
+    yield OpCase("hc_read_norm", "sublayer and head", 2 * layers + 1, lambda: read_norm, False)
+    yield OpCase("hc_write", "sublayer", 2 * layers, lambda: write, False)
+    yield OpCase("rms_norm", "low-rank query", layers, lambda: norm, False)
+    yield OpCase("apply_rope", "query heads", layers, lambda: rotate, False)
