@@ -31,7 +31,7 @@ std::vector<int64_t> sample(RowSampler& sampler, const std::vector<float>& logit
 TEST_CASE("row sampler: greedy and drawn rows side by side, each with its own key") {
     RowSampler sampler(3);
     sampler.add(7, {});
-    const SamplingRule drawn{.takes_argmax = false, .filters = {}, .seed = 11, .prompt_hash = 12};
+    const SamplingRule drawn{.takes_argmax = false, .filters = {}, .seed = 11, .prompt_hash = 12, .stop_ids = {}};
     sampler.add(8, drawn);
     // Three equal tokens: the word's third of 2^64 decides. The fourth column is no id.
     const std::vector<float> logits = {0, 2, 2, 9, 1, 1, 1, 9, 5, 4, 4, 9};
