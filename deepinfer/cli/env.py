@@ -19,10 +19,10 @@ def env(
     device: Annotated[str, typer.Option(help="Device the backend is chosen for.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show versions, the chosen backend (and why not the others) and every DEEPINFER_ variable that is set."""
+    """Show versions, the chosen backend (and why not the others), optional kernels and the DEEPINFER_ variables set."""
     variables = [_row(finding) for finding in read_environment().findings]
     with reported_errors():
-        report = {**_versions(), **_backend(device), "environment": variables}
+        report = {**_versions(), **_backend(device), **_optional_kernels(), "environment": variables}
     if json:
         typer.echo(json_format.dumps(report, indent=1))
         return
@@ -31,6 +31,8 @@ def env(
     typer.echo(f"{'backend':<14} {report['backend']}: {report['reason']}")
     for name, reason in report["rejected"].items():
         typer.echo(f"{'':<14} not {name}: {reason}")
+    for name, reason in report["optional_kernels"].items():
+        typer.echo(f"{'':<14} {name} is not used: {reason}")
     for row in report["environment"]:
         typer.echo(f"{row['name']}={row['text']!r}: {row['effect']}")
 
@@ -66,6 +68,12 @@ def _backend(device: str) -> dict[str, Any]:
         "reason": selected.reason,
         "rejected": selected.rejected,
     }
+
+
+def _optional_kernels() -> dict[str, Any]:
+    from deepinfer.ops.cuda.optional_kernels import OPTIONAL_KERNELS
+
+    return {"optional_kernels": {kernel.name: kernel.why_unused() for kernel in OPTIONAL_KERNELS}}
 
 
 def _row(finding: EnvFinding) -> dict[str, Any]:
