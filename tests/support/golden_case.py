@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import torch
 from safetensors.torch import load_file
 
 from deepinfer import LLM, RequestOutput, SamplingParams
+from deepinfer.outputs.logprob import Logprob
+from deepinfer.outputs.vocabulary_logprobs import VocabularyLogprobs
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 CASES: list[str] = json.loads((GOLDEN / "cases.json").read_text())
@@ -66,8 +69,12 @@ def logprob_matrix(output: RequestOutput, vocab_size: int) -> torch.Tensor:
     completion = output.outputs[0]
     assert output.prompt_logprobs is not None and completion.logprobs is not None
     rows = [entry for entry in output.prompt_logprobs if entry is not None] + list(completion.logprobs)
-    matrix = torch.empty(len(rows), vocab_size)
-    for place, row in enumerate(rows):
-        for token_id, logprob in row.items():
-            matrix[place, token_id] = logprob.logprob
-    return matrix
+    return torch.stack([_whole_row(row, vocab_size) for row in rows])
+
+
+def _whole_row(position: Mapping[int, Logprob], vocab_size: int) -> torch.Tensor:
+    if isinstance(position, VocabularyLogprobs):
+        return torch.from_numpy(position.row)
+    row = torch.empty(vocab_size)
+    row[list(position)] = torch.tensor([entry.logprob for entry in position.values()])
+    return row
