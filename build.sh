@@ -102,6 +102,7 @@ compile_kernels() {
   say "GPU kernels for sm_90a and sm_100a"
   python -m deepinfer warmup --arch sm_90a,sm_100a --check --jobs "$(nproc)" \
     deepinfer/data/mini deepinfer/data/configs/deepseek-v41-flash.json
+  python -m tests.doc.kernel_table --check || die "doc/kernels.md is out of date: python -m tests.doc.kernel_table"
 }
 
 run_linters() {

@@ -44,6 +44,15 @@ def test_memory_plan_is_up_to_date() -> None:
     assert text == memory_plan.rewritten(text), "run: python -m tests.doc.memory_plan"
 
 
+def test_kernel_table_is_up_to_date() -> None:
+    pytest.importorskip("tilelang")
+    pytest.importorskip("triton")
+    from tests.doc import kernel_table
+
+    text = kernel_table.FILE.read_text(encoding="utf-8")
+    assert text == kernel_table.rewritten(text), "run: python -m tests.doc.kernel_table"
+
+
 def test_every_sampling_field_is_documented_with_its_limits() -> None:
     attributes = (SamplingParams.__doc__ or "").split("Attributes:")[1].split("Raises:")[0]
     documented = re.findall(r"^ {8}(\w+): ", attributes, flags=re.MULTILINE)
