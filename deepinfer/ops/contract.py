@@ -67,6 +67,10 @@ class Ops(Protocol):
         """token_ids int64 [T], table [V, D] -> streams out_dtype [T, S, D], pre f32 [T, S]."""
         ...
 
+    def gather_rows(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """values [T, ...] of any dtype, rows int64 [n] -> [n, ...]."""
+        ...
+
     def hc_mix(
         self,
         streams: torch.Tensor,

@@ -27,6 +27,17 @@ def test_expand_embedding(ops: PrimitiveOps, dtype: torch.dtype, rows: int):
     assert pre.dtype == F32 and pre.tolist() == [[1.0, 0.0, 0.0]] * rows
 
 
+@pytest.mark.parametrize(("shape", "dtype"), [((4, 6), BF16), ((), F32), ((3,), torch.int64)])
+@pytest.mark.parametrize("rows", [[], [0], [5, 1, 1, 6]])
+def test_gather_rows_copies(ops: PrimitiveOps, shape: tuple[int, ...], dtype: torch.dtype, rows: list[int]):
+    values = (100 * normal(7, *shape)).to(dtype)
+    got = ops.gather_rows(values, torch.tensor(rows, dtype=torch.int64))
+    want = torch.stack([values[row] for row in rows]) if rows else values[:0]
+    assert got.dtype == dtype and torch.equal(got, want)
+    got.zero_()
+    assert values.any()
+
+
 @DTYPES
 def test_hc_read_norm_rounds_between(ops: PrimitiveOps, dtype: torch.dtype):
     streams, pre, weight = normal(7, 4, 40, dtype=dtype), normal(7, 4, seed=1), normal(40, seed=2, dtype=BF16)

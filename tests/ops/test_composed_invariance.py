@@ -19,6 +19,7 @@ def test_streams(ops: Ops):
     table, weight = normal(50, 64, dtype=BF16), normal(64, seed=1)
     ids = torch.randint(0, 50, (40,), generator=torch.Generator().manual_seed(0))
     assert_rows_independent(lambda i: ops.expand_embedding(i, table, 4, F32), ids, sizes=SIZES)
+    assert_rows_independent(lambda i: ops.gather_rows(table, i), ids, sizes=SIZES)
     assert_rows_independent(
         lambda s, p: ops.hc_read_norm(s, p, weight, 1e-20, BF16), normal(40, 4, 64), normal(40, 4, seed=2), sizes=SIZES
     )

@@ -58,10 +58,14 @@ class Layer:
             self.attention.compressor(x, ctx)
         if self._is_boundary and ctx.consumer is not None:
             ctx = ctx.consumer
-            streams, pre, x = ctx.rows_of(streams), ctx.rows_of(pre), ctx.rows_of(x)
+            streams, pre, x = (self._kept(values, ctx) for values in (streams, pre, x))
         if ctx.batch.num_rows:
             streams, pre = self._sublayers(x, streams, ctx)
         return streams, pre, ctx
+
+    def _kept(self, values: torch.Tensor, ctx: StepContext) -> torch.Tensor:
+        """The context's rows of `values` [T0, ...], which has those of the context that it narrows."""
+        return values if ctx.rows is None else self._runtime.ops.gather_rows(values, ctx.rows)
 
     def _sublayers(self, x: torch.Tensor, streams: torch.Tensor, ctx: StepContext) -> tuple[torch.Tensor, torch.Tensor]:
         """Attention of its normed input x [T, D], then MoE, on the streams [T, S, D] that x was read from."""

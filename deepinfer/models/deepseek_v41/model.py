@@ -67,7 +67,7 @@ class DeepSeekV41Model:
         if self.draft is not None and featured.features:
             self.draft.store_context(featured)
         rows = ctx.batch.logit_rows
-        hidden = self.head.hidden(streams[rows], pre[rows])
+        hidden = self.head.hidden(*(self.runtime.ops.gather_rows(values, rows) for values in (streams, pre)))
         ctx.probe.record("final.hidden", hidden, rows)
         return hidden
 

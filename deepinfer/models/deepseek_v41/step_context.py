@@ -68,7 +68,3 @@ class StepContext:
             window=WindowMap.build(batch, config.sliding_window, caches),
             entries={ratio: EntryMap.build(batch, ratio, caches.block_size, ring) for ratio, ring in rings.items()},
         )
-
-    def rows_of(self, values: torch.Tensor) -> torch.Tensor:
-        """This context's rows of `values` [T0, ...], which has those of the context that it narrows."""
-        return values if self.rows is None else values[self.rows]

@@ -16,6 +16,7 @@ from deepinfer.ops.cuda.encode_vectors import encode_vectors
 from deepinfer.ops.cuda.engram_gate import engram_gate
 from deepinfer.ops.cuda.engram_lookup import engram_lookup
 from deepinfer.ops.cuda.expand_embedding import expand_embedding
+from deepinfer.ops.cuda.gather_rows import gather_rows
 from deepinfer.ops.cuda.grouped_linear import grouped_linear
 from deepinfer.ops.cuda.hc_mix import hc_mix
 from deepinfer.ops.cuda.hc_read import hc_read
@@ -41,6 +42,7 @@ _OPS = (
     engram_gate,
     engram_lookup,
     expand_embedding,
+    gather_rows,
     hc_mix,
     hc_read,
     hc_read_norm,

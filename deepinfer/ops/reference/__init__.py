@@ -20,6 +20,7 @@ from deepinfer.ops.reference.engram_gate import engram_gate
 from deepinfer.ops.reference.engram_lookup import engram_lookup
 from deepinfer.ops.reference.expand_embedding import expand_embedding
 from deepinfer.ops.reference.expert_mlp import expert_mlp
+from deepinfer.ops.reference.gather_rows import gather_rows
 from deepinfer.ops.reference.grouped_linear import grouped_linear
 from deepinfer.ops.reference.hc_mix import hc_mix
 from deepinfer.ops.reference.hc_read import hc_read
@@ -68,6 +69,7 @@ __all__ = [
     "engram_lookup",
     "expand_embedding",
     "expert_mlp",
+    "gather_rows",
     "grouped_linear",
     "hc_mix",
     "hc_read",

@@ -18,10 +18,11 @@ pytest.importorskip("tilelang")
         ((3,), torch.float32),
         ((5120,), torch.bfloat16),
         ((2,), torch.int64),
+        ((3,), torch.bfloat16),
     ],
 )
 def test_rows_are_copies(device, shape, dtype, kept):
-    from tilelang_ops.yoco.gather_rows import gather_rows
+    from deepinfer.ops.cuda.gather_rows import gather_rows
 
     for generator in fresh_runs(device):
         x = (100 * torch.randn(300, *shape, generator=generator, device=device)).to(dtype)
