@@ -66,8 +66,8 @@ def deviation(found: torch.Tensor, want: torch.Tensor) -> float:
     assert found.shape == want.shape and found.dtype == want.dtype, (found.shape, found.dtype, want.shape, want.dtype)
     if not found.numel():
         return 0.0
-    if found.dtype is torch.int64 and found.dim() == 2:  # choices: in any order
-        return 1.0 - float((found.unsqueeze(2) == want.unsqueeze(1)).any(2).float().mean())
+    if found.dtype is torch.int64 and found.dim() == 2:  # choices: in any order, -1 for none
+        return max(_absent_share(found, want), _absent_share(want, found))
     if not found.is_floating_point():
         return float((found != want).float().mean())
     found, want = found.double(), want.double()
@@ -76,6 +76,13 @@ def deviation(found: torch.Tensor, want: torch.Tensor) -> float:
     finite = want.isfinite()
     found, want = torch.where(finite, found, 0.0), torch.where(finite, want, 0.0)
     return float((found - want).norm() / want.norm().clamp(min=1e-30))
+
+
+def _absent_share(chosen: torch.Tensor, others: torch.Tensor) -> float:
+    """Share of a row's choices that are not among its others."""
+    is_choice = chosen >= 0
+    absent = is_choice & ~(chosen.unsqueeze(2) == others.unsqueeze(1)).any(2)
+    return float(absent.sum() / is_choice.sum().clamp(min=1))
 
 
 def _copied(arg: Any) -> Any:

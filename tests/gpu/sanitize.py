@@ -25,7 +25,7 @@ CASES = {
         ("engram/test_engram.py", "test_gate or test_row_numbers"),
         ("gemm/test_quantized_linear.py", "test_odd_size and (9 or 65)"),
         ("gemm/test_linear.py", "test_small and (9 or 131)"),
-        ("gemm/test_grouped_linear.py", "test_small and (9 or 65)"),
+        ("gemm/test_rotate_grouped_linear.py", "test_small and (9 or 65)"),
         ("hyper_connection/test_hyper_connection.py", "2-1120-9 or 3-1120-9"),
         ("index/test_select_entries.py", "mini"),
         ("moe/test_moe.py", "test_all_rows_to_the_same_experts"),

@@ -11,10 +11,11 @@ import tilelang.language as T
 from tilelang_ops.numeric.e2m1 import decode_e2m1, encode_e2m1
 from tilelang_ops.numeric.e4m3 import decode_e4m3, encode_e4m3
 from tilelang_ops.numeric.e8m0 import decode_e8m0, invert_e8m0, magnitude_bits, scale_byte
+from tilelang_ops.numeric.group32 import AMAX_FLOOR, LARGEST
 
 COLUMNS = 8  # of a thread: 16 bytes of bf16; the threads of a group are neighbours in a warp
 
-_FP8_FLOOR, _FP4_FLOOR, _E4M3_SCALE_FLOOR = 1e-4, 6.0 * 2.0**-126, 6.0 * 2.0**-9
+_FP4_FLOOR, _E4M3_SCALE_FLOOR = 6.0 * 2.0**-126, 6.0 * 2.0**-9
 
 
 def group_size(rounding: str) -> int:
@@ -69,16 +70,9 @@ def packed_byte(rounding: str, codes: Any, index: int) -> Any:
     return T.Cast("uint8", codes[2 * index] | (codes[2 * index + 1] << 4))
 
 
-def unpacked_code(rounding: str, codes: Any, column: int) -> Any:
-    """int32 code of `column` of a thread's packed bytes: the inverse of `packed_byte`."""
-    if rounding == "fp8_group32":
-        return T.Cast("int32", codes[column])
-    return (T.Cast("int32", codes[column // 2]) >> (4 * (column % 2))) & 15
-
-
 def _scale(rounding: str, amax_bits: Any) -> Any:
     if rounding == "fp8_group32":
-        return scale_byte(amax_bits, floor=_FP8_FLOOR, largest=448.0)
+        return scale_byte(amax_bits, floor=AMAX_FLOOR, largest=LARGEST)
     if rounding == "fp4_group32":
         return scale_byte(amax_bits, floor=_FP4_FLOOR, largest=6.0)
     amax = T.max(T.reinterpret(amax_bits, "float32"), T.float32(_E4M3_SCALE_FLOOR))

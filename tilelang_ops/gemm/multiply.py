@@ -12,7 +12,8 @@ from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 
 _ROW_STEPS = (1, 4, MAX_ROWS)  # rows of x that a block of the row form multiplies
-_SMALL_TILE, _LARGE_TILE = 64, 128  # rows of x a tile
+_TILES = (64, 128)  # rows of x a tile
+_SMALL_WEIGHT = 1 << 20  # elements: a product takes about as long as its launch, so fewer forms do
 _MIN_TILE_OUT = 16  # fewer outputs than this stay in the row form: a tile would be nearly empty
 _NAMES = {torch.bfloat16: "bfloat16", torch.float32: "float32"}
 
@@ -25,12 +26,12 @@ def multiply(
     out = torch.empty((rows, weight.shape[0]), dtype=out_dtype, device=x.device)
     if not rows:
         return out
-    statics = _statics(weight, num_groups, out_dtype)
+    statics, shape = _statics(weight, num_groups, out_dtype), weight.shape
     scales = torch.empty((1, 1), dtype=torch.uint8, device=x.device)  # an argument that bf16 weights have no use for
     if _by_rows(rows, weight.shape[0], batch_invariant):
-        compiled(row_product_kernel, arch, rows=_row_step(rows), **statics)(x, weight, scales, out)
+        compiled(row_product_kernel, arch, rows=_row_step(rows, *shape), **statics)(x, weight, scales, out)
         return out
-    kernel = compiled(tile_product_kernel, arch, tile_rows=_tile_rows(rows, batch_invariant), **statics)
+    kernel = compiled(tile_product_kernel, arch, tile_rows=_tile_rows(rows, *shape, batch_invariant), **statics)
     if is_sm100(arch):
         kernel(x, scales, weight, scales, out)
     else:
@@ -67,12 +68,12 @@ def multiply_quantized(
     out = torch.empty((num_rows, codes.shape[0]), dtype=out_dtype, device=codes.device)
     if not num_rows:
         return out
-    statics = _statics(codes, num_groups, out_dtype)
+    statics, shape = _statics(codes, num_groups, out_dtype), codes.shape
     if _by_rows(num_rows, codes.shape[0], batch_invariant):
         x, _ = quantizer(True)
-        compiled(row_product_kernel, arch, rows=_row_step(num_rows), **statics)(x, codes, scales, out)
+        compiled(row_product_kernel, arch, rows=_row_step(num_rows, *shape), **statics)(x, codes, scales, out)
         return out
-    kernel = compiled(tile_product_kernel, arch, tile_rows=_tile_rows(num_rows, batch_invariant), **statics)
+    kernel = compiled(tile_product_kernel, arch, tile_rows=_tile_rows(num_rows, *shape, batch_invariant), **statics)
     x, x_scales = quantizer(not is_sm100(arch))
     if is_sm100(arch):
         kernel(x, x_scales, codes, scales, out)
@@ -84,15 +85,20 @@ def multiply_quantized(
 def multiply_specs(
     name: str, num_out: int, dim: int, *, num_groups: int = 1, quantized: bool, out_dtype: str
 ) -> list[KernelSpec]:
-    """Every form of a product with one weight shape."""
+    """Every form of a product with one weight shape; none for a width that 32 does not divide: it has no kernels."""
+    if dim % 32:
+        return []
     statics = {"num_out": num_out, "dim": dim, "num_groups": num_groups, "quantized": quantized, "out_dtype": out_dtype}
     note = "few rows: as fast as the weights arrive, without tensor cores"
-    specs = [KernelSpec(f"{name}.rows", row_product_kernel, statics | {"rows": rows}, {}, note) for rows in _ROW_STEPS]
+    specs = [
+        KernelSpec(f"{name}.rows", row_product_kernel, statics | {"rows": rows}, {}, note)
+        for rows in _row_steps(num_out, dim)
+    ]
     if num_out >= _MIN_TILE_OUT:
         instructions = {"sm_90a": "wgmma", "sm_100a": "tcgen05"}
         specs += [
             KernelSpec(f"{name}.tiles", tile_product_kernel, statics | {"tile_rows": rows}, instructions)
-            for rows in (_SMALL_TILE, _LARGE_TILE)
+            for rows in _tiles(num_out, dim)
         ]
     return specs
 
@@ -113,9 +119,18 @@ def _by_rows(num_rows: int, num_out: int, batch_invariant: bool) -> bool:
     return num_out < _MIN_TILE_OUT or (num_rows <= MAX_ROWS and not batch_invariant)
 
 
-def _row_step(num_rows: int) -> int:
-    return next((step for step in _ROW_STEPS if step >= num_rows), MAX_ROWS)
+def _row_steps(num_out: int, dim: int) -> tuple[int, ...]:
+    return (1, MAX_ROWS) if num_out * dim <= _SMALL_WEIGHT else _ROW_STEPS
 
 
-def _tile_rows(num_rows: int, batch_invariant: bool) -> int:
-    return _SMALL_TILE if batch_invariant or num_rows <= _SMALL_TILE else _LARGE_TILE
+def _row_step(num_rows: int, num_out: int, dim: int) -> int:
+    return next((step for step in _row_steps(num_out, dim) if step >= num_rows), MAX_ROWS)
+
+
+def _tiles(num_out: int, dim: int) -> tuple[int, ...]:
+    return _TILES[:1] if num_out * dim <= _SMALL_WEIGHT else _TILES
+
+
+def _tile_rows(num_rows: int, num_out: int, dim: int, batch_invariant: bool) -> int:
+    tiles = _tiles(num_out, dim)
+    return tiles[0] if batch_invariant or num_rows <= tiles[0] else tiles[-1]

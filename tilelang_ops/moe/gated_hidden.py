@@ -6,9 +6,7 @@ import tilelang.language as T
 
 from tilelang_ops.numeric.bind import bind
 from tilelang_ops.numeric.e8m0 import decode_e8m0, invert_e8m0, magnitude_bits, scale_byte
-
-_AMAX_FLOOR = 1e-4
-_LARGEST = 448.0
+from tilelang_ops.numeric.group32 import AMAX_FLOOR, LARGEST
 
 
 def gated_value(gate: Any, up: Any, weight: Any, limit: Any) -> Any:
@@ -29,7 +27,7 @@ def rounded_value(x: Any, byte: Any) -> Any:
 
 def group_scale(amax_bits: Any) -> Any:
     """int32 E8M0 byte of a Q8/32 group."""
-    return scale_byte(amax_bits, floor=_AMAX_FLOOR, largest=_LARGEST)
+    return scale_byte(amax_bits, floor=AMAX_FLOOR, largest=LARGEST)
 
 
 @T.macro

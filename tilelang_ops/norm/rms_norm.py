@@ -73,8 +73,8 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor | None, eps: float, out_dtype
 
 
 def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
-    """One per normed width."""
-    widths = {sizes.hidden_size, sizes.q_lora_rank, sizes.head_dim, sizes.index_head_dim}
+    """One per width that is normed and not stored at once."""
+    widths = {width for width in (sizes.hidden_size, sizes.q_lora_rank, sizes.head_dim) if width % 8 == 0}
     return [
         KernelSpec("norm.rms_norm", rms_norm_kernel, {"dim": dim, "has_weight": True, "out_dtype": "bfloat16"})
         for dim in sorted(widths)

@@ -91,6 +91,6 @@ def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
         KernelSpec(
             f"quantize.quantize_fp8_group32.{form}", quantize_fp8_group32_kernel, {"dim": dim, "rounded": rounded}
         )
-        for dim in sorted(width for width in widths if width > 0)
+        for dim in sorted(width for width in widths if width > 0 and width % 32 == 0)
         for form, rounded in (("codes", False), ("values", True))
     ]

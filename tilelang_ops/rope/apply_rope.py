@@ -63,9 +63,9 @@ def apply_rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, inverse
 
 
 def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
-    """Heads there and back, and index vectors."""
-    forms = [(sizes.head_dim, False), (sizes.head_dim, True), (sizes.index_head_dim, False)]
+    """Heads and index vectors; heads are rotated back by `rotate_grouped_linear`."""
+    statics = {"rope_dim": sizes.rope_dim, "inverse": False}
     return [
-        KernelSpec("rope.apply_rope", apply_rope_kernel, {"dim": d, "rope_dim": sizes.rope_dim, "inverse": inverse})
-        for d, inverse in forms
+        KernelSpec("rope.apply_rope", apply_rope_kernel, statics | {"dim": dim})
+        for dim in sorted({sizes.head_dim, sizes.index_head_dim})
     ]

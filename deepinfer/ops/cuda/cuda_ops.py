@@ -11,13 +11,10 @@ from deepinfer.ops import reference
 from deepinfer.ops.contract import Ops
 from deepinfer.ops.cuda.apply_rope import apply_rope
 from deepinfer.ops.cuda.compress_pairs import compress_pairs
-from deepinfer.ops.cuda.decode_vectors import decode_vectors
-from deepinfer.ops.cuda.encode_vectors import encode_vectors
 from deepinfer.ops.cuda.engram_gate import engram_gate
 from deepinfer.ops.cuda.engram_lookup import engram_lookup
 from deepinfer.ops.cuda.expand_embedding import expand_embedding
 from deepinfer.ops.cuda.gather_rows import gather_rows
-from deepinfer.ops.cuda.grouped_linear import grouped_linear
 from deepinfer.ops.cuda.hc_mix import hc_mix
 from deepinfer.ops.cuda.hc_read import hc_read
 from deepinfer.ops.cuda.hc_read_norm import hc_read_norm
@@ -37,8 +34,6 @@ from deepinfer.ops.cuda.store_vectors import store_vectors
 _OPS = (
     apply_rope,
     compress_pairs,
-    decode_vectors,
-    encode_vectors,
     engram_gate,
     engram_lookup,
     expand_embedding,
@@ -54,19 +49,19 @@ _OPS = (
     store_vectors,
 )
 # With forms for few and many rows.
-_PRODUCTS = (grouped_linear, linear, moe, quantized_linear, rotate_grouped_linear, route, sparse_attention)
+_PRODUCTS = (linear, moe, quantized_linear, rotate_grouped_linear, route, sparse_attention)
 
 
 def cuda_ops(batch_invariant: bool) -> Ops:
     """`deepinfer.ops.Ops` for CUDA tensors; arguments and results are described there.
 
     Kernels are written for bf16 activations (numerics "official"). In the float32 modes, and for cache formats that
-    are not packed, an op takes the reference's form, which runs on a GPU too.
+    are not packed, an op takes the reference's form, which runs on a GPU too. The rotary table is made once, at load, by
+    the reference.
 
     Args:
         batch_invariant: every op then has one form for all numbers of rows.
     """
     bound: dict[str, Callable[..., Any]] = {function.__name__: function for function in _OPS}
     bound |= {function.__name__: partial(function, batch_invariant) for function in _PRODUCTS}
-    others = {name: getattr(reference, name) for name in vars(Ops) if not name.startswith("_")}
-    return cast(Ops, SimpleNamespace(**(others | bound)))
+    return cast(Ops, SimpleNamespace(**bound, rope_table=reference.rope_table))

@@ -23,12 +23,15 @@ def moe(
     quantize: bool,
     act_dtype: torch.dtype,
 ) -> torch.Tensor:
-    """See `Ops.moe`. Kernels: bf16, quantized activations, FP4 experts and an FP8 shared one; else the reference's."""
+    """See `Ops.moe`. The kernels are for bf16, quantized activations, FP4 experts, an FP8 shared one and widths that 32
+    divides; everything else takes the reference's form.
+    """
     routed = (w1, w3, w2)
     packed = all(weight.format is WeightFormat.FP4_ROW32 for weight in routed) and all(
         weight.format is WeightFormat.FP8_BLOCK32 for weight in shared
     )
-    if not (packed and quantize and x.dtype is torch.bfloat16 and act_dtype is torch.bfloat16):
+    fits = w1.in_features % 32 == 0 and w2.in_features % 32 == 0
+    if not (packed and fits and quantize and x.dtype is torch.bfloat16 and act_dtype is torch.bfloat16):
         return reference.moe(x, ids, weights, w1, w3, w2, shared, limit=limit, quantize=quantize, act_dtype=act_dtype)
     return run_experts(
         x.contiguous(),

@@ -19,8 +19,8 @@ def route(
     scaling: float,
     normalize: bool,
 ) -> RouteResult:
-    """See `Ops.route`; float32 rows or gates take the reference's form."""
-    if x.dtype is not torch.bfloat16 or gate_weight.dtype is not torch.bfloat16:
+    """See `Ops.route`; float32 rows or gates, and widths that 32 does not divide, take the reference's form."""
+    if x.dtype is not torch.bfloat16 or gate_weight.dtype is not torch.bfloat16 or x.shape[1] % 32:
         return reference.route(x, gate_weight, bias, top_k=top_k, scaling=scaling, normalize=normalize)
     chosen = choose(
         x.contiguous(),

@@ -58,12 +58,13 @@ def test_bytes_in_the_cache(device, dim, rope_dim, rounding, has_weight, rows):
         if not has_weight:
             assert_bits(results[0], want, label)
             continue
-        # The norm's sum may be in another order: a bf16 value in a thousand may round the other way.
+        # The norm's sum may be in another order: a bf16 value in a thousand may round the other way, and its code with it.
         touched = torch.zeros(before.shape[:2], dtype=torch.bool, device=device)
         touched[units[units >= 0], places[units >= 0]] = True
         assert_bits(results[0][~touched], before[~touched], f"{label}: places that are not named")
-        share = float((results[0] != want)[touched].float().mean()) if touched.any() else 0.0
-        assert share <= 2e-3, f"{label}: {share:.2e} of the bytes differ"
+        wrong = (results[0] != want)[touched]
+        allowed = max(1, wrong.numel() // 1000)
+        assert int(wrong.sum()) <= allowed, f"{label}: {int(wrong.sum())} of {wrong.numel()} bytes differ"
 
 
 def test_adapter_writes_the_cache(device):
