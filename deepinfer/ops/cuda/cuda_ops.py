@@ -56,8 +56,8 @@ def cuda_ops(batch_invariant: bool) -> Ops:
     """`deepinfer.ops.Ops` for CUDA tensors; arguments and results are described there.
 
     Kernels are written for bf16 activations (numerics "official"). In the float32 modes, and for cache formats that
-    are not packed, an op takes the reference's form, which runs on a GPU too. The rotary table is made once, at load, by
-    the reference.
+    are not packed, an op takes the reference's form, which runs on a GPU too. The rotary table, made once at load, is
+    the reference's.
 
     Args:
         batch_invariant: every op then has one form for all numbers of rows.

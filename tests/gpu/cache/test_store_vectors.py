@@ -58,7 +58,7 @@ def test_bytes_in_the_cache(device, dim, rope_dim, rounding, has_weight, rows):
         if not has_weight:
             assert_bits(results[0], want, label)
             continue
-        # The norm's sum may be in another order: a bf16 value in a thousand may round the other way, and its code with it.
+        # The norm's sum may be in another order: a bf16 value in a thousand may round the other way, and so its code.
         touched = torch.zeros(before.shape[:2], dtype=torch.bool, device=device)
         touched[units[units >= 0], places[units >= 0]] = True
         assert_bits(results[0][~touched], before[~touched], f"{label}: places that are not named")
