@@ -14,7 +14,7 @@ Run = Callable[[], object]
 
 _FEW_CALLS: Final = 20  # of one sample, at least, unless they take long
 _LONG_SECONDS: Final = 4e-3  # a sample need not be longer
-_HEAD_START_CYCLES: Final = 1_000_000  # the GPU waits so long before a sample, while the host hands it the work
+_HEAD_START_CYCLES: Final = 4_000_000  # the GPU waits so long before a sample, while the host hands it the work
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import torch
+
 from deepinfer.bench.attention_cases import attention_cases
 from deepinfer.bench.cache_cases import cache_cases
 from deepinfer.bench.engram_cases import engram_cases
@@ -14,7 +16,7 @@ from deepinfer.config.model_config import DeepSeekV41Config
 
 
 def model_cases(config: DeepSeekV41Config, random: RandomOperands, context_len: int) -> list[OpCase]:
-    """The uses that this model has of the ops of the contract (the draft model's own shapes left out).
+    """The uses that this model has of the ops of the contract, its draft model's where the shapes differ.
 
     Args:
         config: sizes, numerics "official".
@@ -46,10 +48,13 @@ def _stream_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator
         return (act(rows, streams, dim), act(rows, dim), *mixing), {}
 
     def read_norm(rows: int) -> Operands:
-        return (act(rows, streams, dim), random.floats(rows, streams), act(dim), eps, act(0).dtype), {}
+        return (act(rows, streams, dim), random.floats(rows, streams), act(dim), eps, torch.bfloat16), {}
+
+    def mean(rows: int) -> Operands:
+        return (act(rows, streams, dim), random.floats(rows, streams), torch.float32), {}
 
     def norm(rows: int) -> Operands:
-        return (act(rows, config.q_lora_rank), act(config.q_lora_rank), eps, act(0).dtype), {}
+        return (act(rows, config.q_lora_rank), act(config.q_lora_rank), eps, torch.bfloat16), {}
 
     def rotate(rows: int) -> Operands:
         return (act(rows, *heads), *random.angles(rows, config.qk_rope_head_dim)), {}
@@ -62,5 +67,7 @@ def _stream_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator
     yield OpCase("hc_mix", "sublayer", 2 * layers, lambda: mix, True)
     yield OpCase("hc_read_norm", "sublayer and head", 2 * layers + 1, lambda: read_norm, False)
     yield OpCase("hc_write", "sublayer", 2 * layers, lambda: write, False)
+    if config.num_nextn_predict_layers:
+        yield OpCase("hc_read", "stream mean, for drafts", len(config.dspark_target_layer_ids), lambda: mean, False)
     yield OpCase("rms_norm", "low-rank query", layers, lambda: norm, False)
     yield OpCase("apply_rope", "query heads", layers, lambda: rotate, False)

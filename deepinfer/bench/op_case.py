@@ -16,7 +16,7 @@ class OpCase:
     Attributes:
         op: name in the contract.
         use: what the model does with it.
-        count: calls in a forward pass of the target model.
+        count: calls in a forward pass of the target model; of the draft model, where `use` begins with "draft".
         prepare: makes what all calls share (large tables, caches), and gives what makes the operands of one call
             of a number of rows; every call of that makes new ones.
         is_cold: reads weights, tables or caches that other layers' have driven out of the processor's cache when

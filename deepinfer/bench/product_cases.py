@@ -15,7 +15,7 @@ _ACT = torch.bfloat16
 
 
 def product_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator[OpCase]:
-    """One case for each shape of the target model's layers, and the head."""
+    """One case for each shape of the layers, of the head, and of the draft model."""
     for use, count, num_out, num_in in _fp8_shapes(config):
         if count:
             yield OpCase("quantized_linear", use, count, partial(_fp8, random, num_out, num_in), True)
@@ -24,8 +24,16 @@ def product_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator
             yield OpCase("linear", use, count, partial(_plain, random, num_out, num_in, dtype), True)
     layers = config.num_hidden_layers
     yield OpCase("rotate_grouped_linear", "output down", layers, partial(_output, config, random), True)
-    yield OpCase("route", "router", layers, partial(_router, config, random), True)
-    yield OpCase("moe", "experts", layers, partial(_experts, config, random), True)
+    for draft, count, experts in _expert_counts(config):
+        yield OpCase("route", f"{draft}router", count, partial(_router, config, random, experts), True)
+        yield OpCase("moe", f"{draft}experts", count, partial(_experts, config, random, experts), True)
+
+
+def _expert_counts(config: DeepSeekV41Config) -> Iterator[tuple[str, int, tuple[int, int]]]:
+    """(prefix of the use, calls, (experts, picked by a row))."""
+    yield "", config.num_hidden_layers, (config.n_routed_experts, config.num_experts_per_tok)
+    if stages := config.num_nextn_predict_layers:
+        yield "draft ", stages, (config.dspark_n_routed_experts, config.dspark_num_experts_per_tok)
 
 
 def _fp8_shapes(config: DeepSeekV41Config) -> Iterator[tuple[str, int, int, int]]:
@@ -39,6 +47,7 @@ def _fp8_shapes(config: DeepSeekV41Config) -> Iterator[tuple[str, int, int, int]
     yield "output up", layers, dim, config.o_groups * config.o_lora_rank
     yield "index query", index_layers, config.index_n_heads * config.index_head_dim, rank
     yield "engram", len(config.engram_layer_ids), (config.hc_mult + 1) * dim, memory
+    yield "draft features", bool(config.num_nextn_predict_layers), dim, len(config.dspark_target_layer_ids) * dim
 
 
 def _plain_shapes(config: DeepSeekV41Config) -> Iterator[tuple[str, int, int, int, torch.dtype]]:
@@ -50,6 +59,8 @@ def _plain_shapes(config: DeepSeekV41Config) -> Iterator[tuple[str, int, int, in
     yield "index key", len(sources), config.index_head_dim, config.head_dim, _ACT
     yield "index head weights", sum(plan.owns_index for plan in plans), config.index_n_heads, dim, _ACT
     yield "head", 1, config.vocab_size, dim, torch.float32
+    drafts = config.dspark_block_size if config.num_nextn_predict_layers else 0
+    yield "draft Markov head", drafts, config.vocab_size, config.dspark_markov_rank, torch.float32
 
 
 def _fp8(random: RandomOperands, num_out: int, num_in: int) -> Callable[[int], Operands]:
@@ -75,10 +86,10 @@ def _output(config: DeepSeekV41Config, random: RandomOperands) -> Callable[[int]
     return operands
 
 
-def _router(config: DeepSeekV41Config, random: RandomOperands) -> Callable[[int], Operands]:
-    experts, dim = config.n_routed_experts, config.hidden_size
+def _router(config: DeepSeekV41Config, random: RandomOperands, counts: tuple[int, int]) -> Callable[[int], Operands]:
+    (experts, picks), dim = counts, config.hidden_size
     options = {
-        "top_k": config.num_experts_per_tok,
+        "top_k": picks,
         "scaling": config.routed_scaling_factor,
         "normalize": config.norm_topk_prob,
     }
@@ -89,12 +100,11 @@ def _router(config: DeepSeekV41Config, random: RandomOperands) -> Callable[[int]
     return operands
 
 
-def _experts(config: DeepSeekV41Config, random: RandomOperands) -> Callable[[int], Operands]:
+def _experts(config: DeepSeekV41Config, random: RandomOperands, counts: tuple[int, int]) -> Callable[[int], Operands]:
     """All calls share the experts; every row picks its own at random."""
-    experts, dim, hidden = config.n_routed_experts, config.hidden_size, config.moe_intermediate_size
+    (experts, picks), dim, hidden = counts, config.hidden_size, config.moe_intermediate_size
     routed = (*(random.fp4(experts, hidden, dim) for _ in range(2)), random.fp4(experts, dim, hidden))
     shared = (random.fp8(hidden, dim), random.fp8(hidden, dim), random.fp8(dim, hidden))
-    picks = config.num_experts_per_tok
 
     def operands(rows: int) -> Operands:
         ids, weights = random.distinct(experts, rows, picks), random.floats(rows, picks).abs()

@@ -14,14 +14,13 @@ from deepinfer.ops import Ops, reference
 from tests.support.golden_case import GOLDEN
 
 CPU = torch.device("cpu")
-ELSEWHERE = {"hc_read", "rope_table"}  # once a draft, and once at load
 
 
 def test_every_op_runs_on_its_operands() -> None:
     config = DeepSeekV41Config.from_path(GOLDEN / "nano-s1")
     cases = model_cases(config, RandomOperands(CPU, 1 << 14), context_len=200)
     names = {name for name in vars(Ops) if not name.startswith("_")}
-    assert {case.op for case in cases} == names - ELSEWHERE
+    assert {case.op for case in cases} == names - {"rope_table"}  # made once at load
     torch.manual_seed(0)
     for case in cases:
         make = case.prepare()
@@ -39,6 +38,7 @@ def test_uses_of_one_op() -> None:
     assert counts["select_entries", "ratio 1, makes candidates"] == 1
     assert counts["select_entries", "ratio 1, of candidates"] == 4 and counts["select_entries", "ratio 2"] == 3
     assert counts["linear", "compressor, pairs"] == 6 and counts["moe", "experts"] == 40
+    assert counts["moe", "draft experts"] == 3 and counts["linear", "draft Markov head"] == 5
 
 
 def test_rows_of_a_chunk_see_ever_more() -> None:
