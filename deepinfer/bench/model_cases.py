@@ -25,6 +25,7 @@ def model_cases(config: DeepSeekV41Config, random: RandomOperands, context_len: 
     """
     return [
         *_stream_cases(config, random),
+        *_query_cases(config, random),
         *product_cases(config, random),
         *cache_cases(config, random),
         *attention_cases(config, random, context_len),
@@ -33,10 +34,9 @@ def model_cases(config: DeepSeekV41Config, random: RandomOperands, context_len: 
 
 
 def _stream_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator[OpCase]:
-    """Residual streams, norms and rotations."""
+    """Residual streams."""
     streams, dim, layers = config.hc_mult, config.hidden_size, config.num_hidden_layers
-    heads, eps = (config.num_attention_heads, config.head_dim), config.rms_norm_eps
-    mixes, act = streams * (streams + 2), random.activations
+    mixes, act, eps = streams * (streams + 2), random.activations, config.rms_norm_eps
 
     def mix(rows: int) -> Operands:
         fn, base, scale = random.floats(mixes, streams * dim), random.floats(mixes), random.floats(3)
@@ -53,11 +53,8 @@ def _stream_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator
     def mean(rows: int) -> Operands:
         return (act(rows, streams, dim), random.floats(rows, streams), torch.float32), {}
 
-    def norm(rows: int) -> Operands:
-        return (act(rows, config.q_lora_rank), act(config.q_lora_rank), eps, torch.bfloat16), {}
-
-    def rotate(rows: int) -> Operands:
-        return (act(rows, *heads), *random.angles(rows, config.qk_rope_head_dim)), {}
+    def gather(rows: int) -> Operands:
+        return (act(rows, streams, dim), torch.arange(rows, device=random.device)), {}
 
     def embedding() -> Callable[[int], Operands]:
         table = act(config.vocab_size, dim)
@@ -67,7 +64,20 @@ def _stream_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator
     yield OpCase("hc_mix", "sublayer", 2 * layers, lambda: mix, True)
     yield OpCase("hc_read_norm", "sublayer and head", 2 * layers + 1, lambda: read_norm, False)
     yield OpCase("hc_write", "sublayer", 2 * layers, lambda: write, False)
+    yield OpCase("gather_rows", "streams of sampled rows", 1, lambda: gather, False)
     if config.num_nextn_predict_layers:
         yield OpCase("hc_read", "stream mean, for drafts", len(config.dspark_target_layer_ids), lambda: mean, False)
+
+
+def _query_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator[OpCase]:
+    """Norm and rotation."""
+    heads, act, layers = (config.num_attention_heads, config.head_dim), random.activations, config.num_hidden_layers
+
+    def norm(rows: int) -> Operands:
+        return (act(rows, config.q_lora_rank), act(config.q_lora_rank), config.rms_norm_eps, torch.bfloat16), {}
+
+    def rotate(rows: int) -> Operands:
+        return (act(rows, *heads), *random.angles(rows, config.qk_rope_head_dim)), {}
+
     yield OpCase("rms_norm", "low-rank query", layers, lambda: norm, False)
     yield OpCase("apply_rope", "query heads", layers, lambda: rotate, False)
