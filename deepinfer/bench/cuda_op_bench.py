@@ -36,6 +36,7 @@ class CudaOpBench:
 
     Attributes:
         limits: copy bandwidth and bf16 matrix products of this GPU, measured when they are first asked for.
+        failures: a line for each op that failed; the others are timed all the same.
 
     Args:
         device: "cuda" or "cuda:<index>".
@@ -51,6 +52,7 @@ class CudaOpBench:
         self._device = torch.device(device)
         self._timer = CudaTimer(repeats)
         self._limits: MachineLimits | None = None
+        self.failures: list[str] = []
 
     @property
     def limits(self) -> MachineLimits:
@@ -78,9 +80,20 @@ class CudaOpBench:
         figures: list[CudaOpFigures] = []
         with torch.cuda.device(self._device), torch.inference_mode():
             for case in model_cases(config, RandomOperands(self._device, _POOL_BYTES), context_len):
-                make = case.prepare()
-                figures += [self._measure(case, make, rows) for rows in row_counts]
+                figures += self._figures_of(case, row_counts)
         return sorted(figures, key=lambda item: row_counts.index(item.op.rows))
+
+    def _figures_of(self, case: OpCase, row_counts: Sequence[int]) -> list[CudaOpFigures]:
+        figures: list[CudaOpFigures] = []
+        make: Callable[[int], Operands] | None = None
+        for rows in row_counts:
+            try:
+                make = make or case.prepare()
+                figures.append(self._measure(case, make, rows))
+            except Exception as error:  # of a compiler, a launch or the memory: this op's result
+                first = (str(error).splitlines() or [""])[0]
+                self.failures.append(f"{case.op} ({case.use}), {rows} rows: {type(error).__name__}: {first}")
+        return figures
 
     def _measure(self, case: OpCase, make: Callable[[int], Operands], rows: int) -> CudaOpFigures:
         op = getattr(self._ops, case.op)

@@ -62,6 +62,10 @@ def ops(
         typer.echo(json_format.dumps(report, indent=1))
     else:
         table.show()
+    for line in report.get("failed", ()):
+        typer.echo(line, err=True)
+    if report.get("failed"):
+        raise typer.Exit(1)
 
 
 def _refuse_cpu_options(numerics: Numerics, backend: list[str] | None) -> None:
@@ -77,10 +81,11 @@ def _on_gpu(
     from deepinfer.bench.cuda_op_bench import CudaOpBench
 
     bench = CudaOpBench(device, repeats)
+    limits, gpu = bench.limits, bench.about()  # before an op can leave the GPU unusable
     figures = bench.run(model, list(dict.fromkeys(rows)), context_len)
-    about = {**bench.about(), "model": model or "bundled", "context_len": context_len}
-    report = {"about": about, **_report(bench.limits, figures)}
-    return report, gpu_table(bench.about()["gpu"], bench.limits, figures)
+    about = {**gpu, "model": model or "bundled", "context_len": context_len}
+    report = {"about": about, **_report(limits, figures), "failed": bench.failures}
+    return report, gpu_table(gpu["gpu"], limits, figures)
 
 
 def _report(limits: MachineLimits, figures: Sequence[OpFigures | CudaOpFigures]) -> dict[str, Any]:

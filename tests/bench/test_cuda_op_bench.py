@@ -14,7 +14,7 @@ from deepinfer.bench import cuda_op_bench
 from deepinfer.bench.cuda_op_bench import CudaOpBench
 from deepinfer.bench.cuda_timer import GpuTime
 from deepinfer.bench.spread import Spread
-from deepinfer.ops import reference
+from deepinfer.ops import Ops, reference
 from tests.support.golden_case import GOLDEN
 
 L2_BYTES = 4096
@@ -49,13 +49,24 @@ def test_all_ops_in_the_order_of_rows(bench: CudaOpBench) -> None:
     figures = bench.run(str(GOLDEN / "nano-s1" / "config.json"), [3, 1], context_len=200)
     assert [item.op.rows for item in figures] == sorted((item.op.rows for item in figures), reverse=True)
     by_use = {(item.op.name, item.use, item.op.rows): item for item in figures}
-    assert len(by_use) == len(figures) and {rows for _, _, rows in by_use} == {1, 3}
+    assert bench.failures == [] and len(by_use) == len(figures) and {rows for _, _, rows in by_use} == {1, 3}
     for item in figures:
         assert (item.num_sets == 1) or (item.num_sets <= 3 and item.op.name not in ("rms_norm", "hc_write")), item
         assert not item.is_cold or item.num_sets * item.op.num_bytes > L2_BYTES, item
         assert item.op.seconds["cuda"].median == 1e-6
     assert by_use["moe", "experts", 1].is_cold and not by_use["rms_norm", "low-rank query", 1].is_cold
     assert "torch" in by_use["linear", "head", 3].op.seconds
+
+
+def test_a_failing_op_leaves_the_others(bench: CudaOpBench) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("too much shared memory\nand more")
+
+    ops = {name: getattr(reference, name) for name in vars(Ops) if not name.startswith("_")}
+    bench._ops = SimpleNamespace(**ops | {"hc_write": fail})
+    figures = bench.run(str(GOLDEN / "nano-s1"), [2], context_len=200)
+    assert {item.op.name for item in figures} >= {"hc_mix", "moe", "engram_gate"}
+    assert bench.failures == ["hc_write (sublayer), 2 rows: RuntimeError: too much shared memory"]
 
 
 def test_limits_count_both_ways_of_a_copy(bench: CudaOpBench) -> None:
