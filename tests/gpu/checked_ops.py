@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
+import deepinfer.engine.runtime as engine_runtime
+from deepinfer import LLM, SamplingParams
 from deepinfer.core.cache_tensors import VectorCache
+from deepinfer.core.route_result import RouteResult
+from deepinfer.core.selection import Selection
 from deepinfer.ops import reference
+from deepinfer.ops.selected_backend import SelectedBackend
 
 RELATIVE_LIMIT = 3e-3  # of float results
 SHARE_LIMIT = 1e-3  # of codes and choices that may differ
@@ -61,6 +67,36 @@ class CheckedOps:
         ]
 
 
+@contextmanager
+def checked_engine(*args: Any, **options: Any) -> Iterator[tuple[LLM, CheckedOps]]:
+    """An engine on the cuda backend whose ops compare themselves with the reference."""
+    kept: list[CheckedOps] = []
+    select = engine_runtime.select_backend
+
+    def select_checked(*selection: Any) -> SelectedBackend:
+        chosen = select(*selection)
+        assert chosen.name == "cuda"
+        kept.append(CheckedOps(chosen.ops))
+        return SelectedBackend(chosen.name, kept[0].ops, chosen.reason, chosen.rejected)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_runtime, "select_backend", select_checked)
+        llm = LLM(*args, device="cuda", backend="cuda", **options)
+    with llm:
+        yield llm, kept[0]
+
+
+def assert_no_faults(llm: LLM, ops: CheckedOps, prompts: list[Any], params: SamplingParams) -> None:
+    """Generates, prints the worst deviations and fails where one is beyond its limit."""
+    ops.worst.clear()
+    ops.worst_share.clear()
+    outputs = llm.generate(prompts, params, use_tqdm=False)
+    assert all(output.error is None for output in outputs), [output.error for output in outputs if output.error]
+    for found in (ops.worst, ops.worst_share):
+        print(f"\n{len(prompts)} prompts:", {name: f"{value:.1e}" for name, value in sorted(found.items())})
+    assert ops.worst and ops.faults() == []
+
+
 def deviation(found: torch.Tensor, want: torch.Tensor) -> float:
     """Relative error of floats (norms over everything finite), or the share of integers that differ."""
     assert found.shape == want.shape and found.dtype == want.dtype, (found.shape, found.dtype, want.shape, want.dtype)
@@ -91,10 +127,13 @@ def _copied(arg: Any) -> Any:
 
 
 def _tensors(result: Any) -> list[torch.Tensor]:
+    """All tensors of a result but margins: small differences of numbers that are judged themselves."""
     if isinstance(result, torch.Tensor):
         return [result]
-    if dataclasses.is_dataclass(result):
-        result = [getattr(result, field.name) for field in dataclasses.fields(result)]
+    if isinstance(result, RouteResult):
+        return [result.ids, result.weights]
+    if isinstance(result, Selection):
+        return _tensors((result.picks, result.blocks))
     if isinstance(result, (tuple, list)):
         return [tensor for part in result for tensor in _tensors(part)]
     return []

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 170
+TIMEOUT_S = 100
+NUM_PARALLEL = 8
 CASES = {
     "memcheck": [
         ("attention/test_sparse_attention.py", "test_odd_numbers_of_keys"),
@@ -45,7 +46,7 @@ def main(report: Path, tools: list[str]) -> int:
         print("compute-sanitizer is not on the PATH")
         return 2
     work = [(tool, *case) for tool in tools or list(CASES) for case in CASES[tool]]
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(NUM_PARALLEL) as pool:
         outcomes = list(pool.map(lambda item: run(*item), work))
     report.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
     return int(any(outcome["exit_code"] for outcome in outcomes))

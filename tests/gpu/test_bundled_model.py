@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from deepinfer import LLM, SamplingParams
+from tests.gpu.checked_ops import assert_no_faults, checked_engine
 from tests.support.golden_case import logprob_matrix
 
 ROWS = [json.loads(line) for line in (files("deepinfer") / "data/mini/eval.jsonl").read_text("utf-8").splitlines()]
@@ -34,20 +35,41 @@ def test_evaluation_rows(llm: LLM) -> None:
 
 
 def test_distributions_beside_the_reference(llm: LLM) -> None:
-    """Teacher-forced: the same token has the highest probability, and the distributions are close."""
-    texts = [row["prompt"] + row["answer"] for row in ROWS[::8]]
-    params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=-1, logprobs=-1)
-    found = llm.generate(texts, params, use_tqdm=False)
+    """Teacher-forced answers: the same token has the highest probability, and the distributions are close.
+
+    Only answers: on the prompts' open text the model is so unsure that two correct orders of summation agree in 9 of 10
+    tokens (the native CPU kernels and the reference do, too).
+    """
+    rows = ROWS[::4]
+    got = answer_logprobs(llm, rows)
     with LLM(device="cpu", backend="reference", max_model_len=1024) as judge:
-        want = judge.generate(texts, params, use_tqdm=False)
-    vocab = len(found[0].outputs[0].logprobs[0])
-    got = torch.cat([logprob_matrix(output, vocab) for output in found])
-    expected = torch.cat([logprob_matrix(output, vocab) for output in want])
+        expected = answer_logprobs(judge, rows)
     agreement = float((got.argmax(1) == expected.argmax(1)).float().mean())
     variation = float((got.exp() - expected.exp()).abs().sum(1).div(2).median())
-    print(f"\nargmax agreement {agreement:.4f}, median total variation {variation:.5f}, {len(got)} positions")
+    print(f"\nargmax agreement {agreement:.4f}, median total variation {variation:.2e}, {len(got)} positions")
     assert agreement >= 0.99
     assert variation <= 0.01
+
+
+def answer_logprobs(llm: LLM, rows: list[dict[str, str]]) -> torch.Tensor:
+    """float32 [n, vocab] at every position that judges an answer token, or the end behind it."""
+    short = SamplingParams(temperature=0, max_tokens=1)
+    whole = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=-1, logprobs=-1)
+    prompts = llm.generate([row["prompt"] for row in rows], short, use_tqdm=False)
+    answered = llm.generate([row["prompt"] + row["answer"] for row in rows], whole, use_tqdm=False)
+    parts = []
+    for prompt, output in zip(prompts, answered, strict=True):
+        matrix = logprob_matrix(output, len(output.outputs[0].logprobs[0]))
+        parts.append(matrix[len(prompt.prompt_token_ids) - 1 :])
+    return torch.cat(parts)
+
+
+def test_every_op_equals_the_reference() -> None:
+    """Prefill, decoding and drafts, with more entries than a row may pick."""
+    texts = ["".join(row["prompt"] + row["answer"] for row in ROWS[start : start + 5]) for start in (0, 100)]
+    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
+    with checked_engine(max_model_len=1024, kv_cache_bytes=2**30) as (engine, ops):
+        assert_no_faults(engine, ops, texts, params)
 
 
 def test_five_runs_are_identical(llm: LLM) -> None:

@@ -38,21 +38,24 @@ class _Forced:
 
     def __call__(self, original: Any, x: torch.Tensor, ctx: Any) -> torch.Tensor:
         rows = ctx.batch.positions
-        got = original(self._inputs[rows].to(x.dtype), ctx)
-        expected = self._outputs[rows]
+        rows = rows.cpu()
+        got = original(self._inputs[rows].to(x), ctx)
+        expected = self._outputs[rows].to(x.device)
         relative = (got.float() - expected).norm(dim=1) / expected.norm(dim=1)
         self.errors += relative.tolist()
         return expected.to(x.dtype)
 
 
+@pytest.mark.parametrize("backend", ["auto", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("numerics", ["fp32-quant", "official"])
 @pytest.mark.parametrize("name", ROUNDING)
-def test_sublayers(name: str, numerics: str) -> None:
+def test_sublayers(name: str, numerics: str, backend: str) -> None:
     case = GoldenCase.load(name)
     tokens = case.tensors["tokens"].tolist()
     points = sorted({key.removesuffix(".in") for key in case.tensors if key.endswith((".attn.in", ".ffn.in"))})
     assert points
-    with LLM(case.checkpoint, numerics=numerics, max_num_seqs=1, max_model_len=256) as llm, ExitStack() as stack:
+    options = {"numerics": numerics, "backend": backend, "max_num_seqs": 1, "max_model_len": 256}
+    with LLM(case.checkpoint, kv_cache_bytes=2**26, **options) as llm, ExitStack() as stack:
         forced = {point: _Forced(case, point) for point in points}
         for point, stand_in in forced.items():
             stack.enter_context(llm.replace(point, stand_in))
