@@ -19,6 +19,7 @@ from deepinfer.engine.run_modes import RunModes
 from deepinfer.engine.sync_loop import SyncLoop
 from deepinfer.envs import EnvReport
 from deepinfer.grammar.compiler import GrammarCompiler
+from deepinfer.ops.cuda.availability import cuda_unavailable
 from deepinfer.ops.cuda.kernel_cache import use_kernel_cache
 from deepinfer.ops.select import SelectedBackend, select_backend
 from deepinfer.profile.decode_costs import decode_costs
@@ -75,8 +76,7 @@ class EngineRuntime:
         use_params = config.generation_config == "auto"
         defaults = GenerationDefaults.read(directory, use_params=use_params, vocab_size=model_config.vocab_size)
         num_threads = choose_num_threads(config.num_threads, model_config.hidden_size)
-        use_kernel_cache(environment.settings.get("kernel_cache_dir"))
-        backend = _backend(config, num_threads)
+        backend = _backend(config, num_threads, environment)
         config = replace(config.resolve(model_config, backend.name), num_threads=num_threads)
         eos_token_ids = tuple(dict.fromkeys((*model_config.eos_token_ids, *defaults.eos_token_ids)))
         num_valid_ids = min(tokenizer.size, model_config.vocab_size)
@@ -105,7 +105,9 @@ class EngineRuntime:
         )
 
 
-def _backend(config: EngineConfig, num_threads: int) -> SelectedBackend:
+def _backend(config: EngineConfig, num_threads: int, environment: EnvReport) -> SelectedBackend:
+    if cuda_unavailable(config.device) is None:
+        use_kernel_cache(environment.settings.get("kernel_cache_dir"))
     numerics, invariant = config.numerics, config.batch_invariant
     return select_backend(config.backend, config.device, num_threads, config.cpu_isa, numerics, invariant)
 

@@ -43,7 +43,8 @@ def assert_bits(found: torch.Tensor, want: torch.Tensor, label: str) -> None:
 
 
 def assert_near(found: torch.Tensor, want: torch.Tensor, limit: float, label: str) -> None:
-    """Norm of the difference over the norm of `want` at most `limit`; the same elements are finite."""
+    """Norm of the difference over the norm of `want` at most `limit`, ten times that in every row; the same elements
+    are finite."""
     _assert_form(found, want, label)
     finite = want.isfinite()
     if not torch.equal(found.isfinite(), finite):
@@ -52,6 +53,12 @@ def assert_near(found: torch.Tensor, want: torch.Tensor, limit: float, label: st
     error = float((a - b).norm() / b.norm().clamp(min=1e-30)) if found.numel() else 0.0
     if not error <= limit:
         _fail(found, want, (a - b).abs() > limit * b.abs().amax(), f"{label}: relative error {error:.3e} > {limit:.1e}")
+    if found.dim() > 1 and found.numel():
+        rows = (a - b).flatten(1).norm(dim=1) / b.flatten(1).norm(dim=1).clamp(min=1e-30)
+        worst = float(rows.amax())
+        if not worst <= 10 * limit:
+            far = (rows > 10 * limit).view(-1, *[1] * (found.dim() - 1)).expand_as(found)
+            _fail(found, want, far, f"{label}: relative error of a row {worst:.3e} > {10 * limit:.1e}")
 
 
 def _assert_form(found: torch.Tensor, want: torch.Tensor, label: str) -> None:

@@ -24,7 +24,8 @@ class TritonSpec:
         kernel: a function under `triton.jit`, its numbers not specialised.
         signature: types of its arguments in order, constants left out.
         statics: its constants by name.
-        num_warps: of a program.
+        num_warps: of a program. Launches name it, and ``enable_fp_fusion=False``: with other options Triton would not
+            find the kernel compiled ahead of time.
         instructions: by architecture, a word that the code must contain; none of these use matrix instructions.
         note: of the listing.
     """

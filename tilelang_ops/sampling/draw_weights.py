@@ -48,7 +48,8 @@ def draw_weights(
     if len(weights):
         key = (weights.shape[1], index_offset, stream_word)
         with torch.cuda.device_of(weights):
-            draw_weights_kernel[(len(weights),)](weights, rules, tokens, *key, CHUNK=CHUNK, num_warps=NUM_WARPS)
+            options = {"CHUNK": CHUNK, "num_warps": NUM_WARPS, "enable_fp_fusion": False}
+            draw_weights_kernel[(len(weights),)](weights, rules, tokens, *key, **options)
     return tokens
 
 

@@ -10,6 +10,7 @@ from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_spec import TritonSpec
 
 _BLOCK = 1024
+_NUM_WARPS = 4
 
 
 @triton.jit(do_not_specialize=["num_ids", "stride", "num_words"])
@@ -33,10 +34,11 @@ def mask_logits(logits: torch.Tensor, masks: torch.Tensor) -> None:
     if num_rows:
         sizes = (num_ids, logits.stride(0), masks.shape[1])
         with torch.cuda.device_of(logits):
-            mask_logits_kernel[num_rows, -(-num_ids // _BLOCK)](logits, masks, *sizes, BLOCK=_BLOCK)
+            options = {"BLOCK": _BLOCK, "num_warps": _NUM_WARPS, "enable_fp_fusion": False}
+            mask_logits_kernel[num_rows, -(-num_ids // _BLOCK)](logits, masks, *sizes, **options)
 
 
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all vocabularies."""
     signature = ("*fp32", "*i32", "i32", "i32", "i32")
-    return [TritonSpec("sampling.mask_logits", mask_logits_kernel, signature, {"BLOCK": _BLOCK}, 4)]
+    return [TritonSpec("sampling.mask_logits", mask_logits_kernel, signature, {"BLOCK": _BLOCK}, _NUM_WARPS)]

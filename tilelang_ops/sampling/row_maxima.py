@@ -51,7 +51,7 @@ def row_maxima(logits: torch.Tensor, num_ids: int) -> tuple[torch.Tensor, torch.
     shape = (num_rows, num_chunks(vocab))
     maxima = torch.empty(shape, dtype=torch.float32, device=logits.device)
     best = torch.empty(shape, dtype=torch.int32, device=logits.device)
-    statics = {"CHUNK": CHUNK, "num_warps": NUM_WARPS}
+    statics = {"CHUNK": CHUNK, "num_warps": NUM_WARPS, "enable_fp_fusion": False}
     if num_rows:
         with torch.cuda.device_of(logits):
             row_maxima_kernel[shape](logits, maxima, best, num_ids, vocab, logits.stride(0), shape[1], **statics)
