@@ -53,7 +53,8 @@ def executors_after(
     caches = allocate_caches(cache_table(config, Numerics.FP32, "auto", 128, num_drafts), 4, 2)
     executors = Executors.build(backend, model, caches, Sampler(config.vocab_size), Probe())
     num_lookback = config.engram_max_ngram_size - 1
-    scheduler = Scheduler(SchedulerConfig(4, 128, 2, 1, 256, chunk, 256, num_lookback))
+    sizes = (4, 128, 2, 1, 256, chunk, 256, num_lookback)
+    scheduler = Scheduler(SchedulerConfig(*sizes, num_drafts=num_drafts))  # so that steps leave drafts their context
     scheduler.add(SequenceSpec(0, tokens, 1, []))
     while True:
         plan = scheduler.schedule()
