@@ -118,6 +118,6 @@ class DraftModel:
         ops = self._runtime.ops
         markov = self.markov_embedding[previous_ids]
         adjusted = block.base_logits[:, row] + ops.linear(markov, self.markov_head, torch.float32)
-        joined = torch.cat((block.hidden[:, row].to(torch.float32), markov.to(torch.float32)), dim=1)
+        joined = torch.cat((block.hidden[:, row], markov.to(block.hidden.dtype)), dim=1)  # exact: stored as bf16
         score = ops.linear(joined, self.confidence_weight, torch.float32)[:, 0]
         return adjusted, score
