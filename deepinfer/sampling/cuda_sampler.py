@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.step_result import SampledToken
 from deepinfer.sampling.proposed_draft import ProposedDraft
@@ -66,7 +67,8 @@ class CudaSampler:
         words = np.stack([self._rules[seq_id] for seq_id in seq_ids])
         words[:, INDEX_WORD] = output_indices
         filters = has_filters(words, self._sampler.num_valid_ids)
-        return RowRules(torch.from_numpy(words).to(self._device), is_drawn(words), filters)
+        (moved,) = device_arrays(self._device, words)
+        return RowRules(moved, is_drawn(words), filters)
 
     def sample(
         self,
@@ -139,15 +141,16 @@ class CudaSampler:
             if draft is not None and draft.weights is not None and rules.is_drawn[row]
         ]
         if judging:
-            places = torch.tensor(judging, device=self._device)
             chosen = [draft for row in judging if (draft := drafts[row]) is not None]
+            token_ids = np.array([draft.token_id for draft in chosen])
+            places, proposed = device_arrays(self._device, np.array(judging), token_ids)
             parts = (drawn.tokens, drawn.cuts, drawn.maxima, drawn.best)
             own = DrawnRows(*(part[places] for part in parts))
             words = rules.words[places]
             verdicts = judge_drafts(
                 kept_weights(logits[places], words, self._sampler.num_valid_ids, own),
                 torch.stack([draft.weights for draft in chosen if draft.weights is not None]),
-                torch.tensor([draft.token_id for draft in chosen], device=self._device),
+                proposed,
                 words,
             )
             drawn.tokens[places] = torch.where(own.tokens >= 0, verdicts, -1)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.draft_requests import DraftRequests
 from deepinfer.models.deepseek_v41.draft_model import DraftBlock, DraftModel
 from deepinfer.sampling.cuda_sampler import CudaSampler
@@ -30,8 +31,9 @@ class CudaDraftExecutor:
 
     def run(self, requests: DraftRequests, num_drafts: int) -> None:
         """Run all stages; see `DraftExecutor`."""
-        rows = torch.tensor([requests.anchors, requests.last_positions, requests.state_slots], device=self._device)
-        self._block = self._draft.forward(rows[0], rows[1], rows[2], self._caches, num_drafts)
+        rows = (requests.anchors, requests.last_positions, requests.state_slots)
+        anchors, positions, slots = device_arrays(self._device, *np.array(rows, dtype=np.int64))
+        self._block = self._draft.forward(anchors, positions, slots, self._caches, num_drafts)
 
     def adjust(self, row: int, previous_ids: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
         """Logits of a block row given the token before it, and the score of its confidence."""
@@ -43,7 +45,7 @@ class CudaDraftExecutor:
         """The sequential loop for coupled acceptance; see `DraftExecutor`. One transfer, at its end."""
         assert self._block is not None, "run comes first"
         rules = self._sampler.rules(requests.seq_ids, requests.output_indices)
-        previous = torch.tensor(requests.anchors, device=self._device)
+        (previous,) = device_arrays(self._device, np.array(requests.anchors, dtype=np.int64))
         ids, scores = [], []
         for row in range(self._block.base_logits.shape[1]):
             adjusted, row_scores = self._draft.adjust(self._block, row, previous)
