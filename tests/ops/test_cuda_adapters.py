@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -136,6 +137,23 @@ def tensors(result: Any) -> list[torch.Tensor]:
     return [part for part in parts if part is not None]
 
 
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_heads_that_do_not_fit_a_kernel_are_the_references(arch: str, monkeypatch: pytest.MonkeyPatch):
+    module = importlib.import_module("deepinfer.ops.cuda.sparse_attention")  # not the function of that name
+    taken: list[int] = []
+    monkeypatch.setattr(module, "arch_of", lambda device: arch)
+    monkeypatch.setattr(module, "attend", lambda q, *_, **__: taken.append(q.shape[2]) or q)
+    sizes = (32, 64, 96, 128, 512, 544)
+    for dim in sizes:
+        form, q, index = VectorFormat(dim, KVRounding.FP8_GROUP32, True), normal(2, 2, dim, dtype=BF16), torch.eye(2)
+        window = reference.encode_vectors(normal(2, dim), form)
+        options = {"window_format": form, "scale": 0.3, "out_dtype": BF16}
+        arguments = (q, window, index.long(), None, None, normal(2))
+        got = cuda_ops(False).sparse_attention(*arguments, **options)
+        assert torch.equal(got, q if dim in taken else reference.sparse_attention(*arguments, **options))
+    assert taken == ([64, 128, 512] if arch == "sm_100a" else [32, 64, 96, 128, 512])
+
+
 def random_sizes(rng: np.random.Generator) -> ModelSizes:
     """Any sizes that a config may have, with or without drafts and Engram."""
     experts, draft_experts = (int(n) for n in rng.integers(2, 40, 2))
@@ -182,7 +200,7 @@ def test_kernels_of_any_model_can_be_written(seed: int):
     specs = {spec.name: spec for spec in kernel_specs(sizes) if isinstance(spec, KernelSpec)}
     assert {"norm.rms_norm", "attention.sparse_attention.whole", "moe.route"} <= set(specs)
     for name, spec in specs.items():
-        arch = str(rng.choice(["sm_90a", "sm_100a"]))
+        arch = str(rng.choice(spec.arches))
         try:
             spec.factory(arch, **spec.statics)
         except Exception as error:

@@ -77,7 +77,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     found = Launches()
     monkeypatch.setattr(torch, "empty", torch.zeros)
     for name, module in list(sys.modules.items()):
-        if name.startswith("tilelang_ops.") and not name.startswith("tilelang_ops.jit."):
+        if name.startswith(("tilelang_ops.", "deepinfer.ops.cuda.")) and not name.startswith("tilelang_ops.jit."):
             for attribute, replacement in (("compiled", found.compiled), ("arch_of", lambda device: "sm_90a")):
                 if hasattr(module, attribute):
                     monkeypatch.setattr(module, attribute, replacement)

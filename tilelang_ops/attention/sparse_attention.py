@@ -18,7 +18,7 @@ from tilelang_ops.attention.packed_keys import (
     word_bytes,
     word_dtype,
 )
-from tilelang_ops.jit.arch import arch_of, is_sm100
+from tilelang_ops.jit.arch import ARCHES, arch_of, is_sm100
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
@@ -26,6 +26,11 @@ from tilelang_ops.jit.model_sizes import ModelSizes
 HEADS = 64  # heads of one thread block: the M of one warpgroup's product
 _LOG2_E = 1.4426950408889634
 _MAX_SPLIT_BLOCKS = 132  # thread blocks up to which keys are split: one for each multiprocessor of an H200
+
+
+def has_kernel(dim: int, arch: str) -> bool:
+    """Whether there is a kernel for heads of `dim`: a tile's keys and a head block's queries fit into shared memory."""
+    return dim in (64, 128, 256, 512) if is_sm100(arch) else dim <= 512 and dim % 32 == 0
 
 
 def sparse_attention_kernel(
@@ -218,7 +223,7 @@ def sparse_attention(
     """One softmax over window vectors, picked entries and a sink logit; keys are also the values.
 
     Args:
-        q: bf16 [T, H, d] contiguous.
+        q: bf16 [T, H, d] contiguous, with a d that `has_kernel`.
         window: uint8 [M, bytes] contiguous packed Q8/32 vectors.
         window_index: int64 [T, W], W >= 1, rows of `window`; -1 for absent.
         cache: uint8 [units, entries, bytes] contiguous packed vectors of `entry_layout`; None for window only, as are
@@ -280,6 +285,7 @@ def _words(data: torch.Tensor, layout: str, dim: int) -> torch.Tensor:
 def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
     """Whole and split forms, each for the two cache layouts and for the window alone."""
     sources = [(FP4_GROUP16, True), (FP8_GROUP32, True), (FP8_GROUP32, False)]
+    arches = tuple(arch for arch in ARCHES if has_kernel(sizes.head_dim, arch))
     return [
         KernelSpec(
             f"attention.sparse_attention.{'split' if split else 'whole'}",
@@ -292,6 +298,7 @@ def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
                 "split": split,
             },
             instructions={"sm_90a": "wgmma", "sm_100a": "tcgen05"},
+            arches=arches,
         )
         for split in (False, True)
         for layout, has_entries in sources

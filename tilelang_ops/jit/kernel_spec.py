@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilelang_ops.jit.arch import ARCHES
 from tilelang_ops.jit.compiled import compiled
 
 
@@ -19,6 +20,7 @@ class KernelSpec:
         statics: hashable static arguments by name.
         instructions: by architecture, a word that the generated source must contain ("wgmma", "tcgen05"). A kernel
             that names "tcgen05" may not contain another matrix instruction there.
+        arches: those it is compiled for.
         note: why an architecture uses mma.sync or no tensor cores, for matrix kernels.
     """
 
@@ -27,6 +29,7 @@ class KernelSpec:
     statics: dict[str, Any]
     instructions: dict[str, str] = field(default_factory=dict)
     note: str = ""
+    arches: tuple[str, ...] = ARCHES
 
     def source(self, arch: str) -> str:
         """CUDA source of the kernel, compiled for "sm_90a" or "sm_100a" into the kernel cache; needs no GPU."""

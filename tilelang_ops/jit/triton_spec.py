@@ -11,6 +11,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from tilelang_ops.jit.arch import ARCHES
+
 _CAPABILITIES = {"sm_90a": 90, "sm_100a": 100}
 _ALIGNED = [["tt.divisibility", 16]]
 
@@ -28,6 +30,7 @@ class TritonSpec:
             find the kernel compiled ahead of time.
         instructions: by architecture, a word that the code must contain; none of these use matrix instructions.
         note: of the listing.
+        arches: those it is compiled for.
     """
 
     name: str
@@ -37,6 +40,7 @@ class TritonSpec:
     num_warps: int
     instructions: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    arches: tuple[str, ...] = ARCHES
 
     def source(self, arch: str) -> str:
         """PTX of the kernel, compiled to a cubin for "sm_90a" or "sm_100a" into TRITON_CACHE_DIR; needs no GPU."""

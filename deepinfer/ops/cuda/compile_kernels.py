@@ -26,7 +26,7 @@ def compile_kernels(sizes: Sequence[ModelSizes], arches: Sequence[str], num_jobs
     for model in sizes:
         for spec in kernel_specs(model):
             chosen.setdefault(f"{spec.name} {sorted(spec.statics.items())}", spec)
-    work = [(spec, arch) for spec in chosen.values() for arch in arches]
+    work = [(spec, arch) for spec in chosen.values() for arch in arches if arch in spec.arches]
     # Forked workers would share the compiler's locks with this process.
     with ProcessPoolExecutor(num_jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield from pool.map(_compile, *zip(*work, strict=True)) if work else ()

@@ -7,7 +7,9 @@ import torch
 from deepinfer.core.cache_spec import KVRounding, VectorFormat
 from deepinfer.core.paged_entries import PagedEntries
 from deepinfer.ops import reference
+from tilelang_ops.attention.sparse_attention import has_kernel
 from tilelang_ops.attention.sparse_attention import sparse_attention as attend
+from tilelang_ops.jit.arch import arch_of
 
 _ENTRY_ROUNDINGS = (KVRounding.FP4_GROUP16, KVRounding.FP8_GROUP32)
 
@@ -25,11 +27,14 @@ def sparse_attention(
     scale: float,
     out_dtype: torch.dtype,
 ) -> torch.Tensor:
-    """See `Ops.sparse_attention`; float32 activations and vectors that are not packed take the reference's form."""
+    """See `Ops.sparse_attention`; float32 activations, vectors that are not packed and head sizes without a kernel take
+    the reference's form.
+    """
     is_packed = window_format.packed and window_format.rounding is KVRounding.FP8_GROUP32
     if entries is not None:
         is_packed &= entries.cache.format.packed and entries.cache.format.rounding in _ENTRY_ROUNDINGS
-    if not is_packed or q.dtype is not torch.bfloat16 or out_dtype is not torch.bfloat16:
+    is_bf16 = q.dtype is torch.bfloat16 and out_dtype is torch.bfloat16
+    if not (is_packed and is_bf16 and has_kernel(q.shape[2], arch_of(q.device))):
         return reference.sparse_attention(
             q,
             window,

@@ -205,6 +205,13 @@ def test_heads_of_two_thread_blocks_and_vectors_without_whole_words(device):
     check(make_case(device, 30, (80, 64), width=100, num_picks=40))
 
 
+@pytest.mark.parametrize("rounding", [FP4, FP8])
+@pytest.mark.parametrize("dim", [32, 96, 160, 384])
+def test_heads_of_other_sizes(device, dim, rounding):
+    for num_rows, batch_invariant in ((2, False), (30, True)):
+        check(make_case(device, num_rows, (6, dim), width=70, num_picks=40, rounding=rounding), batch_invariant)
+
+
 def test_entries_beyond_two_to_the_31_words(device):
     """The last blocks of a cache of 9 GB."""
     case = make_case(device, 3, FLASH, num_picks=70)
