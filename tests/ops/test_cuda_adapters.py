@@ -18,6 +18,7 @@ from deepinfer.ops import Ops, reference
 from tests.ops.builders import fp4_weight, fp8_weight, normal, paged
 
 pytest.importorskip("tilelang")
+pytest.importorskip("triton")
 
 from deepinfer.ops.cuda.cuda_ops import cuda_ops
 from tilelang_ops.jit.kernel_spec import KernelSpec

@@ -20,6 +20,7 @@ from deepinfer.engine.model_path import bundled_model_path
 from deepinfer.ops.selected_backend import SelectedBackend
 
 pytest.importorskip("tilelang")
+pytest.importorskip("triton")
 
 from tvm import tirx
 
