@@ -77,8 +77,10 @@ def select_entries(
         return _all_visible(num_visible, rule)
     q, head_weights = q.contiguous(), head_weights.contiguous()
     candidates = None if candidates is None else candidates.contiguous()
-    columns = rule.max_visible if candidates is None else candidates.shape[1] * rule.block_size
-    size = max(1, min(_MOST_ROWS, _SCORE_BYTES // (4 * columns)))
+    columns = 0 if candidates is None else candidates.shape[1] * rule.block_size
+    if candidates is None or rule.num_blocks:  # every entry is scored
+        columns = max(columns, rule.max_visible)
+    size = max(1, min(_MOST_ROWS, _SCORE_BYTES // (4 * max(columns, 1))))
     parts = []
     for begin in range(0, num_rows, size):
         where = slice(begin, begin + size)
