@@ -60,7 +60,7 @@ class LLM:
         block_size: tokens per cache block.
         seed: engine seed; unseeded requests derive theirs from it and their running number.
         generation_config: "auto": the checkpoint's file gives default sampling parameters; "none": it does not.
-        load_format: "auto", or "dummy" for random weights.
+        load_format, engram_storage: "dummy" for random weights; "host" (pinned) or "disk" for a GPU's Engram tables.
         numerics: "official", "fp32-quant" or "fp32".
         enforce_eager: no captured graphs; None: the environment's default, else False.
         batch_invariant: a result does not depend on its neighbours; None: the backend's default.
@@ -102,6 +102,7 @@ class LLM:
         seed: int = 0,
         generation_config: str = "auto",
         load_format: str = "auto",
+        engram_storage: str = "auto",
         numerics: str | Numerics = "official",
         enforce_eager: bool | None = None,
         batch_invariant: bool | None = None,

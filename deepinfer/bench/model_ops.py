@@ -16,6 +16,7 @@ from deepinfer.core.probe import Probe
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.ops.contract import Ops
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
+from deepinfer.worker.load_options import LoadOptions
 from deepinfer.worker.model_loader import load_model
 from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.scratch_plan import ScratchPlan
@@ -41,7 +42,7 @@ class ModelOps:
         self._recording = RecordingOps(ops)
         runtime = ModelRuntime(config, cast(Ops, self._recording), numerics, context_len + 1)
         device = torch.device("cpu")
-        model = load_model(runtime, directory, device, "auto")
+        model = load_model(runtime, directory, device, LoadOptions())
         self._context_len = context_len
         self._num_blocks = -(-(context_len + 1) // _BLOCK_SIZE)
         self._num_lookback = config.engram_max_ngram_size - 1 if config.has_engram else 0

@@ -25,6 +25,7 @@ _CHOICES = {
     "backend": ("auto", "reference", "cpu", "cuda"),
     "cpu_isa": ("auto", "scalar", "avx2", "avx512"),
     "load_format": ("auto", "dummy"),
+    "engram_storage": ("auto", "disk", "host"),
     "generation_config": ("auto", "none"),
 }
 # Public options of later versions, with the values that mean "not used".
@@ -52,6 +53,9 @@ class EngineConfig:
         seed: engine seed, 0 .. 2^64-1; seeds of requests without one are derived from it.
         generation_config: "auto": the checkpoint's generation_config.json gives defaults; "none": ignored.
         load_format: "auto": weights from files; "dummy": random weights, only config.json is needed.
+        engram_storage: where a GPU's engine keeps Engram tables: "host" (pinned memory, rows read by the GPU), "disk"
+            (mapped files, rows gathered by the host) or "auto" (host where half of the free memory holds them). A CPU's
+            engine reads the mapped files. Results do not depend on it.
         enforce_eager: no captured graphs on a GPU.
         batch_invariant: results do not depend on the batch; None: the backend's default.
         num_threads: CPU threads of a forward pass, 1 .. 1024; None: by model and machine. Results do not depend on it.
@@ -73,6 +77,7 @@ class EngineConfig:
     seed: int = 0
     generation_config: str = "auto"
     load_format: str = "auto"
+    engram_storage: str = "auto"
     enforce_eager: bool = False
     batch_invariant: bool | None = None
     num_threads: int | None = None

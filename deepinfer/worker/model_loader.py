@@ -9,6 +9,7 @@ import torch
 from deepinfer.checkpoint.device_dummy_source import DeviceDummySource
 from deepinfer.checkpoint.dummy_source import DummySource
 from deepinfer.checkpoint.finite_source import FiniteSource
+from deepinfer.checkpoint.pinned_source import PinnedSource
 from deepinfer.checkpoint.reader import CheckpointReader
 from deepinfer.checkpoint.tracked_source import TrackedSource
 from deepinfer.checkpoint.validate import validate_checkpoint
@@ -21,25 +22,24 @@ from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.weights import tensor_table
 from deepinfer.text.vocabulary_map import compressed_vocabulary
 from deepinfer.worker.device import memory_probe
+from deepinfer.worker.host_memory import HostMemoryProbe
+from deepinfer.worker.load_options import LoadOptions
 
 
-def load_model(
-    runtime: ModelRuntime, directory: Path, device: torch.device, load_format: str, with_drafts: bool = False
-) -> DeepSeekV41Model:
+def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, options: LoadOptions) -> DeepSeekV41Model:
     """The target model with its weights on `device`.
 
     Args:
         runtime: config, ops, numerics.
         directory: checkpoint directory; tokenizer.json is needed when the model has Engram layers.
-        device: where weights go; Engram tables stay in the mapped file.
-        with_drafts: load the draft model too.
-        load_format: "auto" reads the files, "dummy" makes random weights from the config alone.
+        device: where weights go; Engram tables stay on the host.
+        options: how they are read.
 
     Raises CheckpointError naming file and tensor before any compute, also for values that are not finite
     (FiniteSource; Engram tables stay mapped and are not looked through).
     """
-    vocabulary = _engram_vocabulary(runtime, directory)
-    if load_format == "dummy":
+    vocabulary, with_drafts = _engram_vocabulary(runtime, directory), options.with_drafts
+    if options.load_format == "dummy":
         _check_dummy_size(runtime.config, with_drafts, device)
         is_host = device.type == "cpu"
         random = DummySource(runtime.config) if is_host else DeviceDummySource(runtime.config, device)
@@ -47,9 +47,17 @@ def load_model(
     with CheckpointReader(directory) as reader:
         validate_checkpoint(reader, runtime.config)
         source = TrackedSource(FiniteSource(reader))
-        model = DeepSeekV41Model(runtime, source, device, vocabulary, with_drafts)
+        tables = PinnedSource(source) if _pins_tables(runtime.config, device, options.engram_storage) else source
+        model = DeepSeekV41Model(runtime, tables, device, vocabulary, with_drafts)
         source.check(_used_names(runtime.config, with_drafts))
     return model
+
+
+def _pins_tables(config: DeepSeekV41Config, device: torch.device, engram_storage: str) -> bool:
+    if device.type == "cpu" or engram_storage == "disk":
+        return False
+    needed = sum(spec.num_bytes for spec in tensor_table(config) if spec.group == "engram_tables")
+    return engram_storage == "host" or needed <= HostMemoryProbe().free_bytes() // 2
 
 
 def _check_dummy_size(config: DeepSeekV41Config, with_drafts: bool, device: torch.device) -> None:

@@ -26,6 +26,7 @@ from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.executors import Executors
 from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
+from deepinfer.worker.load_options import LoadOptions
 from deepinfer.worker.memory import MemoryDemand, plan_memory
 from deepinfer.worker.memory_plan import MemoryPlan
 from deepinfer.worker.model_loader import load_model
@@ -83,7 +84,8 @@ class Worker:
         assert max_len is not None, "the engine config is not resolved"
         num_drafts = config.speculative.num_drafts or 0
         runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_len, config.yoco.mode)
-        model = load_model(runtime, directory, device, config.load_format, with_drafts=num_drafts > 0)
+        options = LoadOptions(config.load_format, num_drafts > 0, config.engram_storage)
+        model = load_model(runtime, directory, device, options)
         dtype, block_size = config.cache.kv_cache_dtype, config.cache.block_size
         table = cache_table(model_config, config.numerics, dtype, block_size, num_drafts)
         self.model_shape = model_shape(model_config, config.numerics, table, num_drafts)

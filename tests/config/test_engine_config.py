@@ -40,6 +40,7 @@ def test_flat_options_land_in_their_groups():
         ("device", "cuda:x"),
         ("backend", "triton"),
         ("load_format", "gguf"),
+        ("engram_storage", "gpu"),
         ("generation_config", "some/dir"),
         ("seed", -1),
         ("seed", 2**64),

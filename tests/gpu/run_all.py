@@ -16,7 +16,7 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
-NUM_PARALLEL = 3  # a file takes less than 40 GB; kernels that are not in the cache compile side by side
+NUM_PARALLEL = 5  # a file takes less than 40 GB; kernels that are not in the cache compile side by side
 ELSEWHERE = (
     "tests/model/test_golden.py",
     "tests/model/test_official_layers.py",

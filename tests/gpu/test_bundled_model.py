@@ -72,6 +72,15 @@ def test_every_op_equals_the_reference() -> None:
         assert_no_faults(engine, ops, texts, params)
 
 
+@pytest.mark.parametrize("storage", ["disk", "host"])
+def test_engram_tables_on_disk_and_in_pinned_memory(llm: LLM, storage: str) -> None:
+    prompts = [row["prompt"] for row in ROWS[::40]]
+    params = SamplingParams(temperature=0, max_tokens=8, logprobs=5)
+    expected = [choice(output) for output in llm.generate(prompts, params, use_tqdm=False)]
+    with LLM(engram_storage=storage, **OPTIONS) as engine:
+        assert [choice(output) for output in engine.generate(prompts, params, use_tqdm=False)] == expected
+
+
 def test_five_runs_are_identical(llm: LLM) -> None:
     prompts = [row["prompt"] for row in ROWS[::12]]
     params = SamplingParams(temperature=0, max_tokens=24, logprobs=5)
