@@ -24,6 +24,28 @@ struct ScaleTable {
     }
 };
 
+// What the sixteen e2m1 codes stand for under every scale byte: magnitudes 0, 0.5, 1, 1.5, 2, 3, 4 and 6, then the same
+// negative. NaN for what ScaleTable has as NaN.
+struct ScaledE2m1 {
+    alignas(64) float values[256][16];
+
+    constexpr ScaledE2m1() : values() {
+        constexpr float kMagnitudes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+        const ScaleTable<0> scales;
+        for (int byte = 0; byte < 256; ++byte) {
+            for (int code = 0; code < 8; ++code) {
+                const bool overflows = byte >= 253 && kMagnitudes[code] >= (byte == 253 ? 4.0f : 2.0f);
+                const float value = byte == 255 ? scales.values[255]
+                                    : overflows ? __builtin_inff()
+                                                : kMagnitudes[code] * scales.values[byte];
+                values[byte][code] = value;
+                values[byte][code + 8] = byte == 255 ? value : -value;
+            }
+        }
+    }
+};
+
+inline constexpr ScaledE2m1 kScaledE2m1;
 inline constexpr ScaleTable<0> kE8m0;
 inline constexpr ScaleTable<8> kE8m0Times256;  // for codes loaded by load_e4m3
 

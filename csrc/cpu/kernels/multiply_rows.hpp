@@ -6,6 +6,7 @@
 
 #include "cpu/kernels/dots.hpp"
 #include "cpu/kernels/round.hpp"
+#include "cpu/kernels/scaled_rows.hpp"
 #include "cpu/kernels/weight_row.hpp"
 #include "cpu/ops/row_product.hpp"
 #include "cpu/simd/f32x16.hpp"
@@ -56,9 +57,9 @@ inline void store_sums(const F32x16 (&acc)[kRows][kOutputs], int n, const RowBlo
 }
 
 // Outputs o to o + kNum - 1 of kRows rows, straight from the codes; results go to column `column` of the block.
-template <WeightFormat kFormat, int kRows, int kNum>
+template <WeightFormat kFormat, int kRows, int kNum, bool kHasScaledRows>
 inline void multiply_direct(const WeightMatrix& weight, int64_t o, const RowBlock& block, int64_t column) {
-    const WeightBlock<kFormat, kNum> weights(weight, o);
+    const WeightBlock<kFormat, kNum, kHasScaledRows> weights(weight, o);
     weights.fetch_next(weight);
     F32x16 acc[kRows][kNum];
     for (auto& row : acc)
@@ -126,24 +127,36 @@ inline void multiply_decoded_rows(int num_rows, const float* w, int64_t stride, 
     if constexpr (kRows > 1) multiply_decoded_rows<kRows - 1>(num_rows, w, stride, n, block, column);
 }
 
+template <WeightFormat kFormat, int kRows, bool kHasScaledRows>
+inline void multiply_direct_block(const RowProduct& product, const RowBlock& block) {
+    constexpr int kNum = kRows <= 2 && Lanes::kSize == 16 ? 8 : kOutputs;
+    const Range outputs = product.outputs;
+    for (int64_t o = outputs.begin; o < outputs.end;) {
+        const int64_t column = o - outputs.begin;
+        if (o + kNum <= outputs.end && WeightBlock<kFormat, kNum>::share_a_tile(o)) {
+            multiply_direct<kFormat, kRows, kNum, kHasScaledRows>(product.weight, o, block, column);
+            o += kNum;
+        } else {
+            multiply_direct<kFormat, kRows, 1, kHasScaledRows>(product.weight, o, block, column);
+            ++o;
+        }
+    }
+}
+
 template <WeightFormat kFormat, int kRows>
 inline void multiply_direct_rows(const RowProduct& product) {
     if (product.num_rows != kRows) {
         if constexpr (kRows > 1) multiply_direct_rows<kFormat, kRows - 1>(product);
         return;
     }
-    const RowBlock block = row_block(product, 0, kRows);
-    constexpr int kNum = kRows <= 2 && Lanes::kSize == 16 ? 8 : kOutputs;
-    const Range outputs = product.outputs;
-    for (int64_t o = outputs.begin; o < outputs.end;) {
-        if (o + kNum <= outputs.end && WeightBlock<kFormat, kNum>::share_a_tile(o)) {
-            multiply_direct<kFormat, kRows, kNum>(product.weight, o, block, o - outputs.begin);
-            o += kNum;
-        } else {
-            multiply_direct<kFormat, kRows, 1>(product.weight, o, block, o - outputs.begin);
-            ++o;
+    RowBlock block = row_block(product, 0, kRows);
+    if constexpr (kFormat == WeightFormat::kFp8Block32) {
+        if (scale_rows(product)) {
+            for (int r = 0; r < kRows; ++r) block.x[r] = product.scratch + r * padded_columns(product.weight.num_in);
+            return multiply_direct_block<kFormat, kRows, true>(product, block);
         }
     }
+    multiply_direct_block<kFormat, kRows, false>(product, block);
 }
 
 // Values of `count` outputs from `first` on, padded to whole groups of columns and to a multiple of four outputs.

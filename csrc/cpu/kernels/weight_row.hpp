@@ -30,17 +30,27 @@ class WeightRow {
         } else if constexpr (kFormat == WeightFormat::kFp8Block32) {
             read(k, scale(k), a, b);
         } else {
-            F32x16::load_e2m1(data_ + k / 2, F32x16::set(kE8m0.values[scales_[k / 32]]), a, b);
+            F32x16::load_e2m1(data_ + k / 2, kScaledE2m1.values[scales_[k / 32]], a, b);
         }
     }
 
     const uint8_t* data() const { return data_; }
 
-    // FP8 only: the scale of column k times 2^8, and `read` with it.
+    // FP8 only: the scale of column k times 2^8, `read` with it, and `read` without: values times 2^-8.
     F32x16 scale(int64_t k) const { return F32x16::set(kE8m0Times256.values[scales_[k / 32]]); }
     void read(int64_t k, F32x16 scale, F32x16& a, F32x16& b) const {
-        a = F32x16::load_e4m3(data_ + k) * scale;
-        b = F32x16::load_e4m3(data_ + k + 16) * scale;
+        read_unscaled(k, a, b);
+        a = a * scale;
+        b = b * scale;
+    }
+    void read_unscaled(int64_t k, F32x16& a, F32x16& b) const {
+        a = F32x16::load_e4m3(data_ + k);
+        b = F32x16::load_e4m3(data_ + k + 16);
+    }
+    void read_unscaled(int64_t k, int n, F32x16& a, F32x16& b) const {
+        const int low = n < 16 ? n : 16, high = n - low;
+        a = F32x16::load_e4m3(data_ + k, low);
+        b = F32x16::load_e4m3(data_ + k + low, high);
     }
 
     void read(int64_t k, int n, F32x16& a, F32x16& b) const {
@@ -52,11 +62,11 @@ class WeightRow {
             a = F32x16::load_bf16(words(k), low);
             b = F32x16::load_bf16(words(k) + low, high);
         } else if constexpr (kFormat == WeightFormat::kFp8Block32) {
-            const F32x16 scale = F32x16::set(kE8m0Times256.values[scales_[k / 32]]);
-            a = F32x16::load_e4m3(data_ + k, low) * scale;
-            b = F32x16::load_e4m3(data_ + k + low, high) * scale;
+            read_unscaled(k, n, a, b);
+            a = a * scale(k);
+            b = b * scale(k);
         } else {
-            F32x16::load_e2m1(data_ + k / 2, n / 2, F32x16::set(kE8m0.values[scales_[k / 32]]), a, b);
+            F32x16::load_e2m1(data_ + k / 2, n / 2, kScaledE2m1.values[scales_[k / 32]], a, b);
         }
     }
 
@@ -68,8 +78,9 @@ class WeightRow {
     const uint8_t* scales_ = nullptr;
 };
 
-// kNum outputs from `first` on; for FP8 they must have one tile in common (`share_a_tile`), whose scale is read once.
-template <WeightFormat kFormat, int kNum>
+// kNum outputs from `first` on; for FP8 they must have one tile in common (`share_a_tile`), whose scale is read once,
+// or not at all where the rows are multiplied by it instead (kHasScaledRows, see scaled_rows.hpp).
+template <WeightFormat kFormat, int kNum, bool kHasScaledRows = false>
 class WeightBlock {
   public:
     WeightBlock(const WeightMatrix& weight, int64_t first) {
@@ -91,11 +102,13 @@ class WeightBlock {
     template <typename Use>
     void read(int64_t k, const Use& use) const {
         F32x16 scale = F32x16::zero();
-        if constexpr (kFormat == WeightFormat::kFp8Block32) scale = rows_[0].scale(k);
+        if constexpr (kFormat == WeightFormat::kFp8Block32 && !kHasScaledRows) scale = rows_[0].scale(k);
 #pragma GCC unroll 8
         for (int i = 0; i < kNum; ++i) {
             F32x16 a, b;
-            if constexpr (kFormat == WeightFormat::kFp8Block32)
+            if constexpr (kHasScaledRows)
+                rows_[i].read_unscaled(k, a, b);
+            else if constexpr (kFormat == WeightFormat::kFp8Block32)
                 rows_[i].read(k, scale, a, b);
             else
                 rows_[i].read(k, a, b);
@@ -109,7 +122,10 @@ class WeightBlock {
 #pragma GCC unroll 8
         for (int i = 0; i < kNum; ++i) {
             F32x16 a, b;
-            rows_[i].read(k, n, a, b);
+            if constexpr (kHasScaledRows)
+                rows_[i].read_unscaled(k, n, a, b);
+            else
+                rows_[i].read(k, n, a, b);
             use(i, a, b);
         }
     }

@@ -6,7 +6,8 @@
 // * load(p, n), store(p, n): the first n (0 to 16) lanes; lanes behind them load as zero and are not stored.
 // * load_bf16: 16 bf16 values. load_e4m3: 16 e4m3 codes, each as its value times 2^-8 (multiply the scale by 256; NaN
 //   codes are not known). load_e2m1: 16 bytes of two e2m1 codes, the low nibbles to `even`, the high ones to `odd`.
-//   With a scale argument load_e2m1 gives the values times it.
+//   With `values` load_e2m1 gives those instead: sixteen, one for each code, the first on a 64-byte boundary. Codes
+//   behind the first n are 0 there and load as values[0].
 // * split_pairs(a, b): lanes 0, 2, 4 ... of a and then of b to `even`, the others to `odd`. join_pairs undoes it.
 // * max(a, b), min(a, b): b where either is NaN. Comparisons are false for NaN. round: nearest integer, ties to even.
 // * to_int rounds likewise; what does not fit gives INT32_MIN. shift_right keeps the sign.

@@ -89,15 +89,16 @@ struct F32x16 {
         pad(p, n, padded);
         load_e2m1(padded, even, odd);
     }
-    static void load_e2m1(const uint8_t* p, F32x16 scale, F32x16& even, F32x16& odd) {
-        load_e2m1(p, even, odd);
-        even = even * scale;
-        odd = odd * scale;
+    static void load_e2m1(const uint8_t* p, const float* values, F32x16& even, F32x16& odd) {
+        __m128i x = _mm_loadu_si128((const __m128i*)p);
+        __m256i a = _mm256_cvtepu8_epi32(x), b = _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8));
+        even = {look_up(values, a), look_up(values, b)};
+        odd = {look_up(values, _mm256_srli_epi32(a, 4)), look_up(values, _mm256_srli_epi32(b, 4))};
     }
-    static void load_e2m1(const uint8_t* p, int n, F32x16 scale, F32x16& even, F32x16& odd) {
-        load_e2m1(p, n, even, odd);
-        even = even * scale;
-        odd = odd * scale;
+    static void load_e2m1(const uint8_t* p, int n, const float* values, F32x16& even, F32x16& odd) {
+        uint8_t padded[16];
+        pad(p, n, padded);
+        load_e2m1(padded, values, even, odd);
     }
     static void split_pairs(F32x16 a, F32x16 b, F32x16& even, F32x16& odd) {
         even = {pick<0x88>(a), pick<0x88>(b)};
@@ -228,6 +229,11 @@ struct F32x16 {
         __m256 value = _mm256_permutevar8x32_ps(magnitudes, codes);  // uses the low three bits of each lane
         __m256i sign = _mm256_slli_epi32(_mm256_and_si256(codes, _mm256_set1_epi32(8)), 28);
         return _mm256_or_ps(value, _mm256_castsi256_ps(sign));
+    }
+    static __m256 look_up(const float* values, __m256i codes) {
+        const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values), codes);
+        const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values + 8), codes);
+        return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(codes, 28)));
     }
 };
 

@@ -63,13 +63,11 @@ struct F32x16 {
     static void load_e2m1(const uint8_t* p, int n, F32x16& even, F32x16& odd) {
         split_e2m1(_mm_maskz_loadu_epi8(first(n), p), even, odd);
     }
-    static void load_e2m1(const uint8_t* p, F32x16 scale, F32x16& even, F32x16& odd) {
-        split_e2m1(_mm_loadu_si128((const __m128i*)p), _mm512_mul_ps(e2m1_values(), scale.v), even, odd);
+    static void load_e2m1(const uint8_t* p, const float* values, F32x16& even, F32x16& odd) {
+        split_e2m1(_mm_loadu_si128((const __m128i*)p), _mm512_load_ps(values), even, odd);
     }
-    static void load_e2m1(const uint8_t* p, int n, F32x16 scale, F32x16& even, F32x16& odd) {
-        load_e2m1(p, n, even, odd);
-        even = even * scale;
-        odd = odd * scale;
+    static void load_e2m1(const uint8_t* p, int n, const float* values, F32x16& even, F32x16& odd) {
+        split_e2m1(_mm_maskz_loadu_epi8(first(n), p), _mm512_load_ps(values), even, odd);
     }
     static void split_pairs(F32x16 a, F32x16 b, F32x16& even, F32x16& odd) {
         const __m512i lanes = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);

@@ -84,13 +84,12 @@ struct F32x16 {
         even = each([&](int i) { return i < n ? value_e2m1(p[i] & 15) : 0.0f; });
         odd = each([&](int i) { return i < n ? value_e2m1(p[i] >> 4) : 0.0f; });
     }
-    static void load_e2m1(const uint8_t* p, F32x16 scale, F32x16& even, F32x16& odd) {
-        load_e2m1(p, 16, scale, even, odd);
+    static void load_e2m1(const uint8_t* p, const float* values, F32x16& even, F32x16& odd) {
+        load_e2m1(p, 16, values, even, odd);
     }
-    static void load_e2m1(const uint8_t* p, int n, F32x16 scale, F32x16& even, F32x16& odd) {
-        load_e2m1(p, n, even, odd);
-        even = even * scale;
-        odd = odd * scale;
+    static void load_e2m1(const uint8_t* p, int n, const float* values, F32x16& even, F32x16& odd) {
+        even = each([&](int i) { return values[i < n ? p[i] & 15 : 0]; });
+        odd = each([&](int i) { return values[i < n ? p[i] >> 4 : 0]; });
     }
     static void split_pairs(F32x16 a, F32x16 b, F32x16& even, F32x16& odd) {
         even = each([&](int i) { return i < 8 ? a.v[2 * i] : b.v[2 * i - 16]; });

@@ -124,3 +124,31 @@ TEST_CASE("scales at the ends of their range") {
         for (float y : product(context, args, 1)) CHECK(std::isnan(y));
     }
 }
+
+TEST_CASE("one row has the bits of many for every scale and for values at the ends of their range") {
+    const int64_t k = 70, n = 45, rows = 8;
+    std::vector<float> x = random_floats(rows * k, 3);
+    for (size_t i = 0; i < x.size(); ++i) {  // rows of tiny, of common and of huge values, and of all of them
+        const int row = static_cast<int>(i) / static_cast<int>(k);
+        x[i] = std::ldexp(x[i], row < 6 ? 48 * row - 130 : static_cast<int>(i % 250) - 130);
+    }
+    for (WeightFormat format : {WeightFormat::kFp8Block32, WeightFormat::kFp4Row32}) {
+        RandomWeights weights(format, 1, n, k, 5);
+        for (int scale = 0; scale < 256; ++scale) {
+            for (uint8_t& byte : weights.scales) byte = static_cast<uint8_t>(scale);
+            const MatmulArgs args{.x = x.data(), .x_stride = k, .weight = weights.stack.first};
+            Context best(1, best_isa());
+            const std::vector<float> want = product(best, args, rows);
+            for (Isa isa : supported_isas()) {
+                Context context(1, isa);
+                for (int64_t row = 0; row < rows; ++row) {
+                    const std::vector<float> out = product(context, args, 1, row);
+                    for (size_t i = 0; i < out.size(); ++i) {
+                        const float many = want[static_cast<size_t>(row * n) + i];
+                        CHECK((out[i] == many || (std::isnan(out[i]) && std::isnan(many))));
+                    }
+                }
+            }
+        }
+    }
+}
