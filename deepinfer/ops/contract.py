@@ -196,7 +196,8 @@ class Ops(Protocol):
         with_margins: bool,
     ) -> Selection:
         """q f32 [T, Hi, di], head_weights f32 [T, Hi], num_visible int64 [T], candidates int64 [T, B] (-1: none) or
-        None -> picks int64 [T, topk], blocks int64 [T, num_blocks], margins f32 [T].
+        None -> picks int64 [T, topk], blocks int64 [T, num_blocks], margins f32 [T]. Blocks of rows that see at most
+        `topk` entries may be -1: such rows take all entries in every layer.
         """
         ...
 
