@@ -17,7 +17,6 @@ class ModelSizes:
     q_lora_rank: int
     o_lora_rank: int
     o_groups: int
-    window: int
     block_size: int
     num_streams: int
     sinkhorn_iters: int
@@ -26,8 +25,6 @@ class ModelSizes:
     moe_intermediate_size: int
     index_n_heads: int
     index_head_dim: int
-    index_topk: int
-    candidate_topk_blocks: int
     candidate_block_size: int
     engram_max_ngram_size: int
     engram_n_heads: int
