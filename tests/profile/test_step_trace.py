@@ -92,7 +92,7 @@ def test_phases_calls_and_ops_nest() -> None:
         calls = [s for s in inside(trace.spans, hosts[1]) if s.lane == "call"]
         around = [] if step.details["kind"] == "prefill" else ["decode"]  # a plain decode step is one call
         assert [span.name for span in calls] == [*around, "forward", "logits", "sample"]
-        assert [s for s in trace.spans if s.lane == "call" and s in inside(trace.spans, step)] == calls
+        assert [s for s in inside(trace.spans, step) if s.lane == "call"] == calls
         assert {"moe", "sparse_attention", "hc_mix"} <= {s.name for s in inside(trace.spans, calls[0])}
 
 
