@@ -61,7 +61,7 @@ def _backend(device: str) -> dict[str, Any]:
     from deepinfer.ops.select import select_backend
     from deepinfer.worker.device import resolve_device
 
-    selected = select_backend("auto", "cpu" if device == "auto" else device)
+    selected = select_backend("auto", device)
     return {
         "device": str(resolve_device(device, selected.name)),
         "backend": selected.name,

@@ -46,7 +46,7 @@ def show(outcome: dict[str, Any]) -> None:
     passed = sum(test["outcome"] == "passed" for test in tests)
     name, code, seconds = outcome["file"], outcome["exit_code"], outcome["seconds"]
     print(f"{name:56} {passed}/{len(tests)} passed, exit {code}, {seconds} s", flush=True)
-    if code == -1:
+    if code not in (0, 1, 5):
         print(outcome["output"][-600:], flush=True)
     for test in tests:
         if test["outcome"] == "failed":
@@ -85,4 +85,8 @@ def gpu() -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    if not torch.cuda.is_available():
+        sys.exit(f"torch sees no GPU here (torch {torch.__version__})")
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

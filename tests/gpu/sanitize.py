@@ -1,7 +1,7 @@
 """Small cases of every kernel under compute-sanitizer: python tests/gpu/sanitize.py REPORT.json [memcheck|racecheck].
 
-memcheck takes one small case of every family; racecheck the three most pipelined kernels (products of tiles, grouped
-expert products, attention).
+memcheck takes small cases of every family but quantizers, sampling and row gathers; racecheck the three most pipelined
+kernels (products of tiles, grouped expert products, attention).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CASES = {
 
 def main(report: Path, tools: list[str]) -> int:
     if shutil.which("compute-sanitizer") is None:
-        print("compute-sanitizer is not on the PATH")
+        print("compute-sanitizer (of the CUDA toolkit) is not on the PATH")
         return 2
     work = [(tool, *case) for tool in tools or list(CASES) for case in CASES[tool]]
     with ThreadPoolExecutor(NUM_PARALLEL) as pool:
@@ -69,4 +69,6 @@ def run(tool: str, name: str, wanted: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(CASES):
+        sys.exit(__doc__)
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
