@@ -11,8 +11,7 @@ from tilelang_ops.jit.arch import arch_of
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
-from tilelang_ops.numeric.e8m0 import decode_e8m0, invert_e8m0
-from tilelang_ops.numeric.group32 import COLUMNS_A_LANE, fp8_group32_byte
+from tilelang_ops.numeric.group32 import COLUMNS_A_LANE, quantize_lane, store_lane
 from tilelang_ops.numeric.rotate import rotated_even, rotated_odd
 
 _THREADS = 128
@@ -63,18 +62,9 @@ def rotate_quantize_kernel(arch: str, num_heads: int, head_dim: int, rope_dim: i
                         pair[1] = T.Cast("float32", values[2 * i + 1])
                         values[2 * i] = T.Cast("bfloat16", rotated_even(pair[0], pair[1], angle[0], angle[1]))
                         values[2 * i + 1] = T.Cast("bfloat16", rotated_odd(pair[0], pair[1], angle[0], angle[1]))
-            scale[0] = fp8_group32_byte(values)
-            for i in T.vectorized(COLUMNS_A_LANE):
-                codes[i] = T.Cast("float8_e4m3fn", T.Cast("float32", values[i]) * invert_e8m0(scale[0]))
-            for i in T.vectorized(COLUMNS_A_LANE):
-                result[i] = (
-                    T.Cast("bfloat16", T.Cast("float32", codes[i]) * decode_e8m0(scale[0])) if rounded else codes[i]
-                )
+            quantize_lane(values, codes, result, scale, rounded)
             if column < dim:
-                for i in T.vectorized(COLUMNS_A_LANE):
-                    out[row, column + i] = result[i]
-                if thread % 4 == 0:
-                    scales[row, column // 32] = T.Cast("uint8", scale[0])
+                store_lane(row, column, result, scale, out, scales)
 
     return rotate_quantize
 

@@ -234,6 +234,30 @@ def store_scales(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> An
     return store
 
 
+@T.macro
+def multiply_scaled(
+    weights: Any, activations: Any, acc_tmem: Any, scales: Any, scales_tmem: Any, is_first: Any, done: Any
+) -> None:
+    """SM100: acc (+)= weights @ activations^T with a scale byte per 32 columns of both; `scales` and where they go are
+    pairs (of the weights, of the activations). One warp calls it.
+    """
+    T.tcgen05_cp_warpx4(scales[0], scales_tmem[0])
+    T.tcgen05_cp_warpx4(scales[1], scales_tmem[1])
+    T.tcgen05_gemm_blockscaled(
+        weights,
+        activations,
+        acc_tmem,
+        scales_tmem[0],
+        scales_tmem[1],
+        transpose_B=True,
+        clear_accum=is_first,
+        mbar=done,
+        k_start=0,
+        sf_a_granularity_k=32,
+        sf_b_granularity_k=32,
+    )
+
+
 def expert_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> Any:
     """Macro: acc f32 [128, tile_rows] = weight rows of an expert times the tile's activation rows, if count > 0.
 
@@ -280,20 +304,14 @@ def expert_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> 
                     load_activations(shape)(step + 1, thread, x, x_rows, values)
                 if shape.sm100:
                     if thread < 32:
-                        T.tcgen05_cp_warpx4(weight_scales, weight_scales_tmem)
-                        T.tcgen05_cp_warpx4(act_scales, act_scales_tmem)
-                        T.tcgen05_gemm_blockscaled(
+                        multiply_scaled(
                             weights,
                             activations,
                             acc_tmem,
-                            weight_scales_tmem,
-                            act_scales_tmem,
-                            transpose_B=True,
-                            clear_accum=step == 0,
-                            mbar=done,
-                            k_start=0,
-                            sf_a_granularity_k=32,
-                            sf_b_granularity_k=32,
+                            (weight_scales, act_scales),
+                            (weight_scales_tmem, act_scales_tmem),
+                            step == 0,
+                            done,
                         )
                     T.mbarrier_wait_parity(done, step % 2)
                     T.tcgen05_after_thread_sync()
@@ -350,20 +368,14 @@ def _packed_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) ->
                     load_activations(shape)(step + 1, thread, x, x_rows, values)
                 if thread < 32:
                     T.mbarrier_wait_parity(loaded[step % 2], step // 2 % 2)
-                    T.tcgen05_cp_warpx4(weight_scales, weight_scales_tmem)
-                    T.tcgen05_cp_warpx4(act_scales, act_scales_tmem)
-                    T.tcgen05_gemm_blockscaled(
+                    multiply_scaled(
                         weights[step % 2, :, :],
                         activations,
                         acc_tmem,
-                        weight_scales_tmem,
-                        act_scales_tmem,
-                        transpose_B=True,
-                        clear_accum=step == 0,
-                        mbar=done,
-                        k_start=0,
-                        sf_a_granularity_k=32,
-                        sf_b_granularity_k=32,
+                        (weight_scales, act_scales),
+                        (weight_scales_tmem, act_scales_tmem),
+                        step == 0,
+                        done,
                     )
                 T.mbarrier_wait_parity(done, step % 2)
                 T.tcgen05_after_thread_sync()
