@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,11 @@ import torch
 
 from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.engine_request import EngineRequest
-from deepinfer.core.step_result import SampledToken
 from deepinfer.sampling.proposed_draft import ProposedDraft
 from deepinfer.sampling.purpose import Purpose
 from deepinfer.sampling.row_rules import INDEX_WORD, has_filters, is_drawn, row_rule
 from deepinfer.sampling.sampler import Sampler
+from deepinfer.sampling.shortcut_sampler import ShortcutSampler
 from tilelang_ops.sampling.draw_rows import DrawnRows, draw_rows
 from tilelang_ops.sampling.draw_weights import draw_weights
 from tilelang_ops.sampling.judge_drafts import judge_drafts
@@ -37,7 +37,7 @@ class RowRules:
     has_filters: bool
 
 
-class CudaSampler:
+class CudaSampler(ShortcutSampler):
     """`Sampler` with kernels for rows that nothing changes and nobody asks about: greedy ones, draws with temperature,
     top-p, top-k and min_p, and drafts to be judged by rejection. Both ways give the same tokens.
 
@@ -47,7 +47,7 @@ class CudaSampler:
     """
 
     def __init__(self, sampler: Sampler, device: torch.device) -> None:
-        self._sampler = sampler
+        super().__init__(sampler)
         self._device = device
         self._rules: dict[int, np.ndarray] = {}
 
@@ -70,37 +70,20 @@ class CudaSampler:
         (moved,) = device_arrays(self._device, words)
         return RowRules(moved, is_drawn(words), filters)
 
-    def sample(
+    def _short_way(
         self,
         logits: torch.Tensor,
         seq_ids: list[int],
         output_indices: list[int],
-        generated_token_ids: Sequence[Sequence[int] | np.ndarray],
-        drafts: Sequence[ProposedDraft | None] | None = None,
-    ) -> list[SampledToken | Exception]:
-        """One token per row of logits float32 [S, V]; see `Sampler.sample`."""
-        results: list[SampledToken | Exception | None] = [None] * len(seq_ids)
-        judged = drafts if drafts is not None else [None] * len(seq_ids)
+        drafts: Sequence[ProposedDraft | None],
+    ) -> Iterable[tuple[int, int]]:
         states = [self._sampler.state_of(seq_id) for seq_id in seq_ids]
         plain = [row for row, state in enumerate(states) if state.is_plain(output_indices[row])]
-        if plain:
-            rows = logits if len(plain) == len(seq_ids) else logits[plain]
-            rules = self.rules([seq_ids[row] for row in plain], [output_indices[row] for row in plain])
-            for row, token in zip(plain, self._tokens(rows, rules, [judged[row] for row in plain]), strict=True):
-                if token >= 0:  # otherwise the sampler says what is wrong
-                    results[row] = SampledToken(token)
-        rest = [row for row, result in enumerate(results) if result is None]
-        if rest:
-            sampled = self._sampler.sample(
-                logits[rest],
-                [seq_ids[row] for row in rest],
-                [output_indices[row] for row in rest],
-                [generated_token_ids[row] for row in rest],
-                [judged[row] for row in rest],
-            )
-            for row, result in zip(rest, sampled, strict=True):
-                results[row] = result
-        return [result for result in results if result is not None]
+        if not plain:
+            return ()
+        rows = logits if len(plain) == len(seq_ids) else logits[plain]
+        rules = self.rules([seq_ids[row] for row in plain], [output_indices[row] for row in plain])
+        return zip(plain, self._tokens(rows, rules, [drafts[row] for row in plain]), strict=True)
 
     def draft(self, logits: torch.Tensor, rules: RowRules, index_offset: int) -> torch.Tensor:
         """Ids int64 [n], on the device, of drafts for coupled acceptance; see `Sampler.draft`.

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 
 from deepinfer._C import cpu
 from deepinfer.core.engine_request import EngineRequest
-from deepinfer.core.step_result import SampledToken
 from deepinfer.sampling.fixed_point import FRACTION_BITS
 from deepinfer.sampling.proposed_draft import ProposedDraft
 from deepinfer.sampling.row_state import RowState
 from deepinfer.sampling.sampler import Sampler
+from deepinfer.sampling.shortcut_sampler import ShortcutSampler
 from deepinfer.sampling.transform import MAX_TEMPERATURE
 
 
-class NativeSampler:
+class NativeSampler(ShortcutSampler):
     """`Sampler` with a short way for rows that nothing changes and nobody asks about: greedy ones, and draws with
     temperature, top-p, top-k and min_p. Both ways give the same tokens.
 
@@ -30,7 +30,7 @@ class NativeSampler:
     """
 
     def __init__(self, sampler: Sampler, context: cpu.Context) -> None:
-        self._sampler = sampler
+        super().__init__(sampler)
         self._context = context
         self.rows = cpu.RowSampler(sampler.num_valid_ids)
 
@@ -44,35 +44,19 @@ class NativeSampler:
         self._sampler.remove(seq_id)
         self.rows.remove(seq_id)
 
-    def sample(
+    def _short_way(
         self,
         logits: np.ndarray,
         seq_ids: list[int],
         output_indices: list[int],
-        generated_token_ids: Sequence[Sequence[int] | np.ndarray],
-        drafts: Sequence[ProposedDraft | None] | None = None,
-    ) -> list[SampledToken | Exception]:
-        """One token per row of logits float32 [S, V]; see `Sampler.sample`."""
-        results: list[SampledToken | Exception | None] = [None] * len(seq_ids)
-        plain = [row for row in range(len(seq_ids)) if self._is_plain(seq_ids[row], output_indices[row], drafts, row)]
-        if plain:
-            rows = logits if len(plain) == len(seq_ids) else logits[plain]
-            ids, indices = [seq_ids[row] for row in plain], [output_indices[row] for row in plain]
-            for row, token in zip(plain, self.rows.sample(self._context, rows, ids, indices), strict=True):
-                if token >= 0:  # otherwise the sampler says what is wrong
-                    results[row] = SampledToken(token)
-        rest = [row for row, result in enumerate(results) if result is None]
-        if rest:
-            sampled = self._sampler.sample(
-                torch.from_numpy(logits[rest]),
-                [seq_ids[row] for row in rest],
-                [output_indices[row] for row in rest],
-                [generated_token_ids[row] for row in rest],
-                None if drafts is None else [drafts[row] for row in rest],
-            )
-            for row, result in zip(rest, sampled, strict=True):
-                results[row] = result
-        return [result for result in results if result is not None]
+        drafts: Sequence[ProposedDraft | None],
+    ) -> Iterable[tuple[int, int]]:
+        plain = [row for row, seq_id in enumerate(seq_ids) if self._is_plain(seq_id, output_indices[row], drafts[row])]
+        if not plain:
+            return ()
+        rows = logits if len(plain) == len(seq_ids) else logits[plain]
+        ids, indices = [seq_ids[row] for row in plain], [output_indices[row] for row in plain]
+        return zip(plain, self.rows.sample(self._context, rows, ids, indices), strict=True)
 
     def propose(
         self, logits: np.ndarray, seq_ids: Sequence[int], output_indices: Sequence[int], place: int
@@ -80,10 +64,7 @@ class NativeSampler:
         """Drafts with what rejection sampling needs of them; see `Sampler.propose`."""
         return self._sampler.propose(torch.from_numpy(logits), seq_ids, output_indices, place)
 
-    def _is_plain(
-        self, seq_id: int, output_index: int, drafts: Sequence[ProposedDraft | None] | None, row: int
-    ) -> bool:
-        draft = None if drafts is None else drafts[row]
+    def _is_plain(self, seq_id: int, output_index: int, draft: ProposedDraft | None) -> bool:
         is_judged = draft is not None and draft.weights is not None
         return not is_judged and self._sampler.state_of(seq_id).is_plain(output_index)
 
