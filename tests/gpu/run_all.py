@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 NUM_PARALLEL = 5  # a file takes less than 40 GB; kernels that are not in the cache compile side by side
 ELSEWHERE = (
     "tests/model/test_golden.py",
