@@ -60,6 +60,14 @@ def sparse_attention_kernel(
     slots = max(num_slots(FP8_GROUP32, dim, threads), num_slots(entry_layout, dim, threads))
     tcgen05 = is_sm100(arch)
 
+    @T.macro
+    def load_tile(tile: Any, window_tiles: Any, place: Any, vectors: Any, entries: Any, registers: Any) -> None:
+        """Tile number `tile` of a row's keys into registers: of the window, or of the entries behind it."""
+        if tile < window_tiles:
+            load_window(dim, threads, tile, *place, *vectors, *registers)
+        elif has_entries:
+            load_entries(entry_layout, dim, threads, tile - window_tiles, *place, *entries, *registers)
+
     @T.prim_func
     def sparse_attention(
         q: T.Tensor((num_rows, num_heads, dim), "bfloat16"),
@@ -103,24 +111,14 @@ def sparse_attention_kernel(
             begin = part if split else 0
             end = part + 1 if split else window_tiles + (T.ceildiv(num_picks, KEYS) if has_entries else 0)
 
-            if begin < window_tiles:
-                load_window(dim, threads, begin, row, tid, window, window_index, codes, scales)
-            elif has_entries:
-                load_entries(
-                    entry_layout,
-                    dim,
-                    threads,
-                    begin - window_tiles,
-                    row,
-                    tid,
-                    cache,
-                    block_ids,
-                    first_block,
-                    picks,
-                    unit_entries,
-                    codes,
-                    scales,
-                )
+            load_tile(
+                begin,
+                window_tiles,
+                (row, tid),
+                (window, window_index),
+                (cache, block_ids, first_block, picks, unit_entries),
+                (codes, scales),
+            )
             for i, j in T.Parallel(HEADS, dim):
                 q_shared[i, j] = T.if_then_else(first_head + i < num_heads, q[row, first_head + i, j], T.bfloat16(0))
             T.fill(output, 0)
@@ -136,24 +134,14 @@ def sparse_attention_kernel(
                 T.fence_proxy_async()
                 T.sync_threads()
                 if tile + 1 < end:
-                    if tile + 1 < window_tiles:
-                        load_window(dim, threads, tile + 1, row, tid, window, window_index, codes, scales)
-                    elif has_entries:
-                        load_entries(
-                            entry_layout,
-                            dim,
-                            threads,
-                            tile + 1 - window_tiles,
-                            row,
-                            tid,
-                            cache,
-                            block_ids,
-                            first_block,
-                            picks,
-                            unit_entries,
-                            codes,
-                            scales,
-                        )
+                    load_tile(
+                        tile + 1,
+                        window_tiles,
+                        (row, tid),
+                        (window, window_index),
+                        (cache, block_ids, first_block, picks, unit_entries),
+                        (codes, scales),
+                    )
                 if tcgen05:
                     T.tcgen05_gemm(q_shared, keys, logits_tmem, transpose_B=True, mbar=logits_done, clear_accum=True)
                     T.mbarrier_wait_parity(logits_done, (tile - begin) % 2)
