@@ -24,3 +24,12 @@ class Selection:
     blocks: torch.Tensor | None = None
     margin: torch.Tensor | None = None
     block_margin: torch.Tensor | None = None
+
+    @staticmethod
+    def all_visible(num_visible: torch.Tensor, topk: int) -> torch.Tensor:
+        """Picks int64 [T, topk] of rows that see few enough entries to take them all: 0 .. num_visible-1, -1 padded.
+
+        num_visible: int64 [T]; of a row that sees more than `topk` the first `topk`.
+        """
+        numbers = torch.arange(topk, device=num_visible.device)
+        return torch.where(numbers < num_visible[:, None], numbers, -1)

@@ -11,7 +11,6 @@ from deepinfer.models.deepseek_v41.rope import RopeTable
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
-from deepinfer.ops.composed.all_visible import all_visible
 
 
 class Indexer:
@@ -38,7 +37,7 @@ class Indexer:
         if probe.active or entries.max_visible > self._runtime.config.index_topk:
             selection = self._select(x, q_lora, ctx)
         else:  # everything fits, so nobody will look at candidate blocks either
-            selection = Selection(all_visible(entries.num_visible, self._runtime.config.index_topk))
+            selection = Selection(Selection.all_visible(entries.num_visible, self._runtime.config.index_topk))
         ctx.picks[self._plan.layer_id] = selection.picks
         if self._plan.is_candidate_source:
             ctx.candidates = selection.blocks

@@ -9,7 +9,6 @@ import torch
 
 from deepinfer.core.paged_entries import PagedEntries
 from deepinfer.core.selection import Selection
-from deepinfer.ops.composed.all_visible import all_visible
 from deepinfer.ops.composed.index_group import IndexGroup
 from deepinfer.ops.composed.selection_margin import block_margin, selection_margin
 from deepinfer.ops.primitive_ops import PrimitiveOps
@@ -79,7 +78,7 @@ def _take_all(num_visible: torch.Tensor, topk: int, num_blocks: int, with_margin
         else None
     )
     return Selection(
-        picks=all_visible(num_visible, topk),
+        picks=Selection.all_visible(num_visible, topk),
         blocks=num_visible.new_full((num_visible.shape[0], num_blocks), -1) if num_blocks else None,
         margin=margin,
         block_margin=margin.clone() if margin is not None and num_blocks else None,
