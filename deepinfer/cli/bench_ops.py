@@ -11,7 +11,7 @@ import typer
 from deepinfer.cli.report_table import ReportTable
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.config.numerics import Numerics
-from deepinfer.errors import ConfigError
+from deepinfer.errors import ConfigError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from deepinfer.bench.cuda_op_figures import CudaOpFigures
@@ -79,7 +79,11 @@ def _on_gpu(
     model: str | None, device: str, rows: list[int], context_len: int, repeats: int
 ) -> tuple[dict[str, Any], ReportTable]:
     from deepinfer.bench.cuda_op_bench import CudaOpBench
+    from deepinfer.ops.cuda.availability import cuda_unavailable
 
+    missing = cuda_unavailable(device)
+    if missing is not None:
+        raise UnsupportedFeatureError(f"--device {device}: {missing}; --device cpu times the ops of a CPU")
     bench = CudaOpBench(device, repeats)
     limits, gpu = bench.limits, bench.about()  # before an op can leave the GPU unusable
     figures = bench.run(model, list(dict.fromkeys(rows)), context_len)

@@ -25,6 +25,8 @@ def chat(
     temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every answer.")] = None,
     numerics: Annotated[str, typer.Option(help="official, fp32-quant or fp32.")] = "official",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<index>.")] = "auto",
+    backend: Annotated[str, typer.Option(help="auto, reference, cpu or cuda.")] = "auto",
     max_model_len: Annotated[int | None, typer.Option(help="Tokens of the whole talk at most.")] = None,
 ) -> None:
     """Read a question per line from standard input and stream the answers; an empty line or the end of input stops."""
@@ -33,12 +35,8 @@ def chat(
     with reported_errors():
         SamplingParams(**changes)  # a wrong value must not cost the loading of a model
     talk: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
-    options: dict[str, Any] = {
-        "model": model,
-        "revision": revision,
-        "numerics": numerics,
-        "max_model_len": max_model_len,
-    }
+    options: dict[str, Any] = {"model": model, "revision": revision, "numerics": numerics}
+    options |= {"device": device, "backend": backend, "max_model_len": max_model_len}
     from deepinfer.llm import LLM  # here, so that --help loads no engine
 
     with reported_errors(), LLM(**options) as llm:

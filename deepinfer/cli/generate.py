@@ -28,6 +28,8 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option(help="Stop string; may be repeated.")] = None,
     logprobs: Annotated[int | None, typer.Option(help="Alternatives reported per token.")] = None,
     numerics: Annotated[str, typer.Option(help="official, fp32-quant or fp32.")] = "official",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<index>.")] = "auto",
+    backend: Annotated[str, typer.Option(help="auto, reference, cpu or cuda.")] = "auto",
     max_model_len: Annotated[int | None, typer.Option(help="Prompt and output tokens at most.")] = None,
     progress: Annotated[bool, typer.Option(help="Progress bar on standard error.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per prompt and line.")] = False,
@@ -46,7 +48,8 @@ def generate(
     with reported_errors():
         SamplingParams(**given)  # a wrong value must not cost the loading of a model
     texts = [sys.stdin.read()] if prompts == ["-"] else prompts
-    options = {"model": model, "revision": revision, "numerics": numerics, "max_model_len": max_model_len}
+    options: dict[str, Any] = {"model": model, "revision": revision, "numerics": numerics}
+    options |= {"device": device, "backend": backend, "max_model_len": max_model_len}
     outputs = _run(texts, given, options, progress)
     for output in outputs:
         typer.echo(json_format.dumps(output.to_dict(), allow_nan=False) if json else _readable(output))

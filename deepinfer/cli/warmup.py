@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_format
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,26 +26,29 @@ def warmup(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
     """Fill the kernel cache (DEEPINFER_JIT_CACHE_DIR) for a GPU that need not be here."""
+    begin, total, faults = time.perf_counter(), 0, 0
     with reported_errors():
-        faults = 0
-        for kernel in _compiled(models or [], arch.split(","), block_size, jobs):
-            faults += bool(kernel.fault)
+        cache, kernels = _begun(models or [], arch.split(","), block_size, jobs)
+        for kernel in kernels:
+            total, faults = total + 1, faults + bool(kernel.fault)
             typer.echo(json_format.dumps(asdict(kernel)) if json else _line(kernel))
-    if faults:
-        typer.echo(f"{faults} kernels are not as they should be", err=True)
+    seconds = time.perf_counter() - begin
+    typer.echo(f"{total} kernels in {seconds:.0f} s, {faults} of them not as they should be; cache: {cache}", err=True)
     if faults and check:
         raise typer.Exit(1)
 
 
-def _compiled(models: list[Path], arches: list[str], block_size: int, jobs: int) -> Any:
+def _begun(models: list[Path], arches: list[str], block_size: int, jobs: int) -> tuple[Path, Iterator[Any]]:
+    """Folder of the kernel cache, and the kernels as they are finished."""
     from deepinfer.config.model_config import DeepSeekV41Config
     from deepinfer.engine.model_path import bundled_model_path
     from deepinfer.envs import read_environment
-    from deepinfer.ops.cuda.kernel_cache import cuda_toolkit, use_kernel_cache
+    from deepinfer.ops.cuda.kernel_cache import missing_compiler, use_kernel_cache
 
-    use_kernel_cache(read_environment().settings.get("kernel_cache_dir"))
-    if cuda_toolkit() is None:
-        raise ConfigError("no CUDA toolkit: nvcc is not on the PATH; install one or set CUDA_HOME")
+    cache = use_kernel_cache(read_environment().settings.get("kernel_cache_dir"))
+    missing = missing_compiler()
+    if missing is not None:
+        raise ConfigError(missing)
     from deepinfer.ops.cuda.compile_kernels import compile_kernels
     from deepinfer.ops.cuda.model_sizes import model_sizes
     from tilelang_ops.jit.arch import ARCHES
@@ -53,7 +58,7 @@ def _compiled(models: list[Path], arches: list[str], block_size: int, jobs: int)
             raise ConfigError(f"--arch {arch!r}: expected one of {', '.join(ARCHES)}")
     configs = [DeepSeekV41Config.from_path(path) for path in models or [bundled_model_path()]]
     sizes = [model_sizes(config, block_size, _num_drafts(config)) for config in configs]
-    return compile_kernels(sizes, arches, jobs)
+    return cache, compile_kernels(sizes, arches, jobs)
 
 
 def _num_drafts(config: Any) -> int:

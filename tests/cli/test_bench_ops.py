@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from deepinfer.bench.cuda_op_figures import CudaOpFigures
 from deepinfer.bench.machine_limits import MachineLimits
@@ -12,6 +13,7 @@ from deepinfer.bench.op_figures import OpFigures
 from deepinfer.bench.recording_ops import RecordingOps
 from deepinfer.bench.spread import Spread
 from deepinfer.cli.bench_ops import gpu_table
+from deepinfer.cli.main import app
 from deepinfer.core.quantized_weight import QuantizedWeight, WeightFormat
 from deepinfer.ops import reference
 from tests.cli.test_main import MODEL, invoke
@@ -44,6 +46,8 @@ def test_gpu_options() -> None:
     for options in ([], ["--numerics", "fp32"], ["--backend", "cpu"]):
         invoke("bench", "ops", "--device", "cuda", *options, code=2)
     invoke("bench", "ops", "--device", "tpu", code=2)
+    result = CliRunner().invoke(app, ["bench", "ops", "--device", "cuda"])
+    assert "no GPU" in result.output and "--device cpu" in result.output and "backend" not in result.output
 
 
 def test_table_of_a_gpu() -> None:

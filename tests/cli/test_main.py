@@ -29,6 +29,8 @@ def test_generate_prints_text_or_json() -> None:
     assert all(len(row["outputs"][0]["token_ids"]) == 3 and row["error"] is None for row in rows)
     (row,) = [json.loads(line) for line in invoke("generate", "-", *options, "--json", stdin="ab").splitlines()]
     assert row["outputs"][0]["token_ids"] == rows[0]["outputs"][0]["token_ids"]
+    text = invoke("generate", "ab", *options, "--device", "cpu", "--backend", "reference", "--json")
+    assert json.loads(text)["metrics"]["backend"] == "reference"
 
 
 def test_chat_streams_answers_and_remembers() -> None:
@@ -47,6 +49,9 @@ def test_exit_codes() -> None:
     invoke("generate", "a", *MODEL, "--temperature", "-1", code=2)
     invoke("generate", "a", *MODEL[:2], "--numerics", "fp16", code=2)
     invoke("generate", "a", "--model", "/nowhere/at/all", code=3)
+    for command in ("generate", "a"), ("chat",):
+        invoke(*command, *MODEL, "--backend", "none", code=2)
+        invoke(*command, *MODEL, "--device", "gpu", code=2)
     invoke("unknown", code=2)
     invoke("inspect", "/nowhere/at/all", code=2)
     invoke("inspect", str(GOLDEN / "nano-s1"), "--memory", "lots", code=2)

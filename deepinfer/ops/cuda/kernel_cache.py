@@ -27,6 +27,20 @@ def use_kernel_cache(directory: str | None) -> Path:
     return Path(set_default("TILELANG_CACHE_DIR", path) or path)
 
 
+def missing_compiler() -> str | None:
+    """Why kernels cannot be compiled here and what would help; None when there is a compiler."""
+    toolkit = cuda_toolkit()
+    if toolkit is None:
+        return "no CUDA toolkit: nvcc is not on the PATH; install one or set CUDA_HOME to its folder"
+    if (toolkit / "bin" / "nvcc").is_file():
+        return None
+    on_path = shutil.which("nvcc")
+    fix = (
+        "install a toolkit and set CUDA_HOME to its folder" if on_path is None else f"unset CUDA_HOME to use {on_path}"
+    )
+    return f"CUDA_HOME = {str(toolkit)!r}: there is no bin/nvcc in it; {fix}"
+
+
 def cuda_toolkit() -> Path | None:
     """Folder of the CUDA toolkit: CUDA_HOME, or where `nvcc` really is; None without one."""
     named = set_default("CUDA_HOME", None)
