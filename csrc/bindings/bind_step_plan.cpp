@@ -1,6 +1,7 @@
 // Python class StepPlan. Its arrays are read-only views that keep the plan alive; the plan shares nothing.
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
+#include "core/resolve_plan.hpp"
 #include "core/step_plan.hpp"
 
 namespace py = pybind11;
@@ -42,12 +43,24 @@ py::array samples(py::object self) {
     return array_view(plan.samples, self, py::dtype::of<bool>(), {plan.num_seqs()});
 }
 
+StepPlan resolve(const StepPlan& plan, const StepPlan& previous, const py::object& tokens, const py::object& cu_tokens,
+                 const py::object& draft_ids, const py::object& confidences) {
+    const auto num_drafts = static_cast<int64_t>(plan.rate_factors.size());
+    const std::vector<int32_t> token_vector = int32_vector(tokens, "tokens");
+    const std::vector<int32_t> cu_vector = int32_vector(cu_tokens, "cu_tokens");
+    const std::vector<int32_t> draft_vector = int32_rows(draft_ids, num_drafts, "draft_ids");
+    const std::vector<float> confidence_vector = float_rows(confidences, num_drafts, "confidences");
+    const py::gil_scoped_release unlocked;
+    return resolve_plan(plan, previous, {token_vector, cu_vector, {draft_vector, confidence_vector}});
+}
+
 }  // namespace
 
 void bind_step_plan(py::module_& m) {
     using P = StepPlan;
     py::class_<P>(m, "StepPlan", "What the worker is to compute in one step; see deepinfer/_C.pyi.")
         .def_readonly("step_id", &P::step_id)
+        .def_readonly("previous_step_id", &P::previous_step_id)
         .def_property_readonly("kind", &kind_name)
         .def_property_readonly("num_seqs", &P::num_seqs)
         .def_property_readonly("num_tokens", &P::num_tokens)
@@ -67,13 +80,20 @@ void bind_step_plan(py::module_& m) {
         .def_property_readonly("samples", &samples)
         .def_property_readonly("output_indices", view_of(&P::output_indices))
         .def_property_readonly("num_drafts", view_of(&P::num_drafts))
+        .def_property_readonly("draft_caps", view_of(&P::draft_caps))
+        .def_property_readonly("max_lens", view_of(&P::max_lens))
+        .def_property_readonly("remap", view_of(&P::remap))
+        .def_readonly("num_draft_rows", &P::num_draft_rows)
+        .def_property_readonly("rate_factors", view_of(&P::rate_factors))
         .def_readonly("make_drafts", &P::make_drafts)
         .def_readonly("keeps_draft_context", &P::keeps_draft_context)
         .def_property_readonly("fork_seq_ids", view_of(&P::fork_seq_ids))
         .def_property_readonly("cu_forks", view_of(&P::cu_forks))
         .def_property_readonly("slot_copies", pairs_of(&P::slot_copies))
         .def_property_readonly("block_copies", pairs_of(&P::block_copies))
-        .def_property_readonly("preempted_seq_ids", view_of(&P::preempted_seq_ids));
+        .def_property_readonly("preempted_seq_ids", view_of(&P::preempted_seq_ids))
+        .def("resolve", &resolve, py::arg("previous"), py::arg("tokens"), py::arg("cu_tokens"),
+             py::arg("draft_ids") = py::none(), py::arg("confidences") = py::none());
 }
 
 }  // namespace deepinfer

@@ -25,7 +25,7 @@ void AcceptanceEstimate::observe(const CumulativeRates& rates, int64_t num_verif
 }
 
 float AcceptanceEstimate::calibrated(float rate, int64_t k) const {
-    return std::min(rate * factors_[static_cast<size_t>(k)], 1.0F);
+    return calibrated_rate(rate, factors_[static_cast<size_t>(k)]);
 }
 
 void AcceptanceEstimate::refresh(size_t k) {

@@ -22,8 +22,9 @@ class AcceptanceEstimate {
 
     // Probability that drafts 0..k of some sequence are accepted, nothing else known about it.
     float mean(int64_t k) const { return means_[static_cast<size_t>(k)]; }
-    // What a predicted rate at position k is worth.
+    // What a predicted rate at position k is worth: calibrated_rate with factors()[k].
     float calibrated(float rate, int64_t k) const;
+    const std::vector<float>& factors() const { return factors_; }
 
   private:
     struct Position {

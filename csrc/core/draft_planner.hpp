@@ -46,6 +46,8 @@ class DraftPlanner {
     // Corrects the curves by what a decode step really took. Without it they are taken at their word.
     void observe(const DecodeStep& step) { times_.observe(step, step_curve_, draft_curve_); }
     const StepTimes& times() const { return times_; }
+    // What rates are worth at present, by position; the split of a step goes by rates times these.
+    const std::vector<float>& rate_factors() const { return estimate_.factors(); }
 
   private:
     // What the newest decision was made from.

@@ -172,7 +172,7 @@ class Scheduler {
     bool grow_or_preempt(Sequence& seq, std::vector<Sequence*>& chosen, StepPlan& plan);
     Sequence& admit_next();
     void preempt(Sequence& seq, StepPlan& plan);
-    void begin(StepPlan& plan, Sequence& seq, int64_t num_rows, int64_t num_drafts = 0);
+    void begin(StepPlan& plan, Sequence& seq, int64_t num_rows, int64_t num_drafts = 0, int64_t draft_cap = 0);
     void count_step(const StepPlan& plan);
 
     // scheduler_update.cpp

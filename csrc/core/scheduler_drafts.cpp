@@ -49,14 +49,14 @@ DraftCalibration Scheduler::draft_calibration() const {
 
 // Begins the step of the chosen sequences, which have blocks for their tokens already.
 void Scheduler::add_drafts(const std::vector<Sequence*>& chosen, StepPlan& plan) {
-    const DraftPlanner::Decision decision =
-        draft_planner_.plan_decode(chosen, draft_caps(chosen), config_.max_num_batched_tokens);
+    const std::vector<int64_t> caps = draft_caps(chosen);
+    const DraftPlanner::Decision decision = draft_planner_.plan_decode(chosen, caps, config_.max_num_batched_tokens);
     for (size_t i = 0; i < chosen.size(); ++i) {
         const int64_t num_drafts = decision.num_drafts[i];
         if (num_drafts > 0 && !kv_.try_grow(chosen[i]->cache(), chosen[i]->len() + num_drafts)) {
             throw std::logic_error(message("no blocks for ", num_drafts, " drafts of sequence ", chosen[i]->id()));
         }
-        begin(plan, *chosen[i], chosen[i]->num_uncomputed(), num_drafts);
+        begin(plan, *chosen[i], chosen[i]->num_uncomputed(), num_drafts, caps[i]);
     }
     plan.make_drafts = decision.makes_drafts;
     plan.keeps_draft_context = decision.keeps_context;

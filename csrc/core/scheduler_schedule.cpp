@@ -16,6 +16,7 @@ StepPlan Scheduler::schedule() {
     plan.step_id = next_step_id_++;
     plan.kind = decide_step_kind(vote());
     plan.num_lookback = static_cast<int32_t>(config_.num_lookback);
+    plan.rate_factors = draft_planner_.rate_factors();
     in_flight_ = StepInFlight{plan.step_id, {}, plan.kind};
     if (plan.kind == StepKind::kPrefill) {
         plan_prefill(plan);
@@ -147,8 +148,8 @@ void Scheduler::preempt(Sequence& seq, StepPlan& plan) {
     ++stats_.num_preemptions;
 }
 
-void Scheduler::begin(StepPlan& plan, Sequence& seq, int64_t num_rows, int64_t num_drafts) {
-    plan.append(seq, num_rows, num_drafts);
+void Scheduler::begin(StepPlan& plan, Sequence& seq, int64_t num_rows, int64_t num_drafts, int64_t draft_cap) {
+    plan.append(seq, num_rows, num_drafts, draft_cap);
     const bool samples = seq.samples_after(num_rows);
     in_flight_->rows.push_back(
         {seq.id(), num_rows, num_drafts, samples, samples ? seq.fork_ids() : std::vector<int64_t>{}});

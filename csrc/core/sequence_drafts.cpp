@@ -19,8 +19,7 @@ void SequenceDrafts::give(std::span<const int32_t> token_ids, std::span<const fl
     float rate = 1.0F;
     for (size_t i = 0; i < token_ids.size() && token_ids[i] >= 0; ++i) {
         ids_.push_back(token_ids[i]);
-        const float given = confidences.empty() ? 1.0F : confidences[i];
-        confidences_.push_back(given > 0.0F ? (given < 1.0F ? given : 1.0F) : 0.0F);
+        confidences_.push_back(confidences.empty() ? 1.0F : bounded_confidence(confidences[i]));
         rates_.push_back(rate *= confidences_.back());
     }
 }

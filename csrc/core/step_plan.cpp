@@ -4,7 +4,7 @@
 
 namespace deepinfer {
 
-void StepPlan::append(const Sequence& seq, int64_t num_rows, int64_t num_verified) {
+void StepPlan::append(const Sequence& seq, int64_t num_rows, int64_t num_verified, int64_t draft_cap) {
     const auto tokens = seq.token_ids();
     const int64_t start = seq.num_computed();
     const SequenceCache& cache = seq.cache();
@@ -19,6 +19,10 @@ void StepPlan::append(const Sequence& seq, int64_t num_rows, int64_t num_verifie
     samples.push_back(seq.samples_after(num_rows) ? 1 : 0);
     output_indices.push_back(static_cast<int32_t>(seq.num_generated()));
     num_drafts.push_back(static_cast<int32_t>(num_verified));
+    draft_caps.push_back(static_cast<int32_t>(draft_cap));
+    max_lens.push_back(static_cast<int32_t>(seq.max_len()));
+    remap.push_back(-1);
+    num_draft_rows += static_cast<int32_t>(num_verified);
 
     if (seq.samples_after(num_rows)) {
         fork_seq_ids.insert(fork_seq_ids.end(), seq.fork_ids().begin(), seq.fork_ids().end());

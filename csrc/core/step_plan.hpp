@@ -11,8 +11,16 @@
 namespace deepinfer {
 
 // S sequences with T tokens in all, packed in plan order. Self-contained: the plan shares nothing with the scheduler.
+//
+// An exact plan says what the step computes. A linked one (previous_step_id >= 0, decode only) was made while the step
+// before it was in flight: of its matched rows (remap >= 0) it knows only bounds. Their context_lens, positions and
+// output_indices are as if every draft in flight were accepted, their token_ids are 0, their lookback_ids -1, and the
+// split of the drafts' rows is provisional; resolve_plan.hpp makes it exact.
 struct StepPlan {
+    static constexpr int64_t kExact = -1;
+
     int64_t step_id = 0;
+    int64_t previous_step_id = kExact;  // the step that a linked plan goes on from
     StepKind kind = StepKind::kEmpty;
     int32_t num_lookback = 0;
     bool make_drafts = false;          // the draft model is to run behind the step, for all sequences that get tokens
@@ -34,6 +42,11 @@ struct StepPlan {
     std::vector<uint8_t> samples;          // [S] 1 when the sequence's last row yields a token
     std::vector<int32_t> output_indices;   // [S] index among the generated ones of the first token to come
     std::vector<int32_t> num_drafts;       // [S] drafts verified: the last so many rows of a decoding sequence
+    std::vector<int32_t> draft_caps;       // [S] most drafts that could be verified, limits and memory considered
+    std::vector<int32_t> max_lens;         // [S] most tokens of the text in all, prompt included
+    std::vector<int32_t> remap;            // [S] the sequence's place in the previous plan, or -1
+    int32_t num_draft_rows = 0;            // rows for drafts in all; what a linked plan's split shares out
+    std::vector<float> rate_factors;       // [G] what a predicted rate is worth, by position; for that split
     std::vector<int64_t> fork_seq_ids;     // forks that the step makes, one table behind the other
     std::vector<int32_t> cu_forks{0};      // [S+1] prefix sums of the forks per sequence
     std::vector<int32_t> slot_copies;      // [n, 2] state slots to copy before all else: source, destination
@@ -42,9 +55,10 @@ struct StepPlan {
 
     int64_t num_seqs() const { return static_cast<int64_t>(seq_ids.size()); }
     int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
+    bool is_linked() const { return previous_step_id != kExact; }
 
     // Adds the next num_rows uncomputed tokens of a sequence, and behind them the first of its drafts.
-    void append(const Sequence& seq, int64_t num_rows, int64_t num_verified = 0);
+    void append(const Sequence& seq, int64_t num_rows, int64_t num_verified = 0, int64_t draft_cap = 0);
     void append_copy(const CacheCopy& copy);
 };
 

@@ -1,6 +1,7 @@
 // How many rows a verification step carries, and how they are shared out (two-level budget).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -38,6 +39,16 @@ BudgetChoice choose_total_rows(std::span<const CumulativeRates> rates, const Cos
 // sequence, and within a sequence to the earlier draft, so that the drafts verified are always the first ones.
 // Throws std::invalid_argument when num_rows is below the number of sequences or above what the rates can take.
 std::vector<int64_t> split_rows(std::span<const CumulativeRates> rates, int64_t num_rows);
+
+// A confidence that may count: what is not in [0, 1] becomes the nearest that is, NaN 0.
+inline float bounded_confidence(float given) {
+    return given > 0.0F ? (given < 1.0F ? given : 1.0F) : 0.0F;
+}
+
+// What a predicted rate is worth where so much of what was predicted comes true.
+inline float calibrated_rate(float rate, float factor) {
+    return std::min(rate * factor, 1.0F);
+}
 
 // Running product of per-draft confidences, each the probability of acceptance given that the earlier were accepted.
 CumulativeRates cumulative_rates(std::span<const float> confidences);

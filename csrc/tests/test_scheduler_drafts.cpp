@@ -73,6 +73,25 @@ TEST_CASE("drafts: rows of the newest token and its drafts, several tokens taken
     CHECK(stats.accepted_at == Ids{1, 0, 0});
 }
 
+TEST_CASE("drafts: an exact plan is linked to no other, and says what it could verify") {
+    Scheduler scheduler(draft_config());
+    scheduler.add(spec_of(0, 3, 20));
+    scheduler.add(spec_of(1, 3, 4));
+    StepPlan plan = scheduler.schedule();
+    CHECK_FALSE(plan.is_linked());
+    CHECK(plan.remap == Tokens{-1, -1});
+    CHECK(plan.max_lens == Tokens{23, 7});
+    CHECK(plan.draft_caps == Tokens{0, 0});
+    CHECK(plan.num_draft_rows == 0);
+    finish(scheduler, plan, {5, 5}, {0, 1, 2}, {6, 7, 8, 6, -1, -1});
+    plan = scheduler.schedule();
+    CHECK_FALSE(plan.is_linked());
+    CHECK(plan.remap == Tokens{-1, -1});
+    CHECK(plan.draft_caps == Tokens{3, 1});
+    CHECK(plan.num_draft_rows == 4);
+    CHECK(plan.rate_factors == std::vector<float>{1, 1, 1});
+}
+
 TEST_CASE("drafts: never past the limit of a sequence, nor made when nobody could use them") {
     Scheduler scheduler(draft_config());
     scheduler.add(spec_of(0, 3, 4));

@@ -128,8 +128,12 @@ class SequenceSpec:
 class StepPlan:
     """What the worker is to compute: S sequences with T tokens in all.
 
+    An exact plan says it all. A linked one, always of a decode step, was made while the step before it was in flight:
+    of its matched sequences (remap >= 0) it knows only bounds. `resolve` makes it exact.
+
     Attributes:
         step_id: running number of the step.
+        previous_step_id: the step in flight that a linked plan goes on from; -1 in an exact plan.
         kind: "prefill", "decode", or "empty" (nothing is unfinished).
         num_seqs, num_tokens: S and T.
         seq_ids: int64 [S], oldest admission first.
@@ -150,6 +154,14 @@ class StepPlan:
         output_indices: int32 [S] index among the generated ones of the first token to come.
         num_drafts: int32 [S] drafts to verify. A decoding sequence's rows are its newest token and then these; row k
             judges draft k, the last row judges none.
+        draft_caps: int32 [S] most drafts of the sequence that this step could verify, limits and memory considered.
+        max_lens: int32 [S] most tokens of the text in all, prompt included.
+        remap: int32 [S] place of the sequence in the previous plan, or -1: not there; all -1 in an exact plan. Where it
+            is >= 0, context_lens, positions and output_indices are as if every draft in flight were accepted, token_ids
+            are 0, lookback_ids -1, and num_drafts is provisional.
+        num_draft_rows: rows for drafts in all. T = S + num_draft_rows in a decode plan; a linked plan's T is the most
+            that the exact one can have.
+        rate_factors: float32 [G] what a predicted rate (product of confidences) is worth, by position.
         make_drafts: whether the draft model is to run behind the step, for all sequences that get tokens.
         keeps_draft_context: whether the rows leave the draft model the context that later drafts are made from.
         fork_seq_ids, cu_forks: int64 forks that begin with this step, flat, and their prefix sums int32 [S+1]. Each
@@ -159,8 +171,36 @@ class StepPlan:
         preempted_seq_ids: int64, sequences that lost their cache for this step; they come back by themselves.
     """
 
+    def resolve(
+        self,
+        previous: StepPlan,
+        tokens: _Int32s,
+        cu_tokens: _Int32s,
+        draft_ids: NDArray[np.integer] | None = None,
+        confidences: NDArray[np.floating] | None = None,
+    ) -> StepPlan:
+        """The exact plan, from what came of the previous step; changes nothing here.
+
+        A matched sequence that got n tokens there goes on behind them, with the drafts that came along: those before
+        the first id below 0, as far as draft_caps and max_lens allow. If not all of them fit into num_draft_rows (less
+        the drafts of sequences that are not matched, which stay as planned), those with the highest rates are verified:
+        the product of the draft's confidence and those before it, in float32 from the left, times its rate_factor; at
+        most 1 and at most the rate of the draft before it; ties to the earlier sequence, then the earlier draft. With
+        n = 0 it repeats the previous row's first token at its position, without drafts.
+
+        Args:
+            previous: exact plan of step previous_step_id.
+            tokens, cu_tokens: int32 flat new tokens of the previous plan's sequences, as given to Scheduler.update.
+            draft_ids: int32 [previous S, G], -1 behind the last of a row; None: nobody has any.
+            confidences: float32 [previous S, G]; None: 1.
+
+        Raises:
+            ValueError: the plans do not belong together, or an array has another shape than `previous` asks for.
+        """
     @property
     def step_id(self) -> int: ...
+    @property
+    def previous_step_id(self) -> int: ...
     @property
     def kind(self) -> Literal["prefill", "decode", "empty"]: ...
     @property
@@ -199,6 +239,16 @@ class StepPlan:
     def output_indices(self) -> NDArray[np.int32]: ...
     @property
     def num_drafts(self) -> NDArray[np.int32]: ...
+    @property
+    def draft_caps(self) -> NDArray[np.int32]: ...
+    @property
+    def max_lens(self) -> NDArray[np.int32]: ...
+    @property
+    def remap(self) -> NDArray[np.int32]: ...
+    @property
+    def num_draft_rows(self) -> int: ...
+    @property
+    def rate_factors(self) -> NDArray[np.float32]: ...
     @property
     def make_drafts(self) -> bool: ...
     @property

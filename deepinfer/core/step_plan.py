@@ -41,8 +41,13 @@ class ForwardPlan(Protocol):
 class StepPlan(ForwardPlan, Protocol):
     """S sequences, T rows. Made in C++ (`deepinfer._C.StepPlan`); tests may hand in any object of this shape.
 
+    An exact plan says what to compute. A linked one (always a decode step) was made while the step before it was in
+    flight and knows only bounds of the sequences that are in both; `StepPlan.resolve` of `deepinfer._C` has the rules
+    that make it exact, on the host or on the device.
+
     Attributes:
         step_id: running number of the step.
+        previous_step_id: the step in flight that a linked plan goes on from; -1 in an exact plan.
         kind: "prefill", "decode" or "empty".
         seq_ids: int64 [S].
         cu_seqlens_q: int32 [S+1] prefix sums of rows.
@@ -59,6 +64,13 @@ class StepPlan(ForwardPlan, Protocol):
             executor may do so all the same.
         samples: bool [S], whether the last row yields a token.
         num_drafts: int32 [S] drafts to judge: a decoding sequence's rows are its newest token and then these.
+        draft_caps: int32 [S] most drafts of the sequence that this step could verify, limits and memory considered.
+        max_lens: int32 [S] most tokens of the text in all, prompt included.
+        remap: int32 [S] place of the sequence in the previous plan, or -1; all -1 in an exact plan. Where it is >= 0,
+            context_lens, positions and output_indices are upper bounds, token_ids are 0, lookback_ids -1, and the split
+            of the drafts' rows (num_drafts) is provisional.
+        num_draft_rows: rows for drafts in all; T = S + num_draft_rows in a decode plan, and no exact plan has more.
+        rate_factors: float32 [G] what a predicted rate is worth, by position of the draft; for the split.
         make_drafts: whether the draft model is to run behind the step.
         output_indices: int32 [S] index of the token to be sampled.
         fork_seq_ids, cu_forks: int64 sequences that begin with this step, flat, with prefix sums int32 [S+1]. Each gets
@@ -70,11 +82,23 @@ class StepPlan(ForwardPlan, Protocol):
     @property
     def step_id(self) -> int: ...
     @property
+    def previous_step_id(self) -> int: ...
+    @property
     def kind(self) -> str: ...
     @property
     def samples(self) -> np.ndarray: ...
     @property
     def num_drafts(self) -> np.ndarray: ...
+    @property
+    def draft_caps(self) -> np.ndarray: ...
+    @property
+    def max_lens(self) -> np.ndarray: ...
+    @property
+    def remap(self) -> np.ndarray: ...
+    @property
+    def num_draft_rows(self) -> int: ...
+    @property
+    def rate_factors(self) -> np.ndarray: ...
     @property
     def make_drafts(self) -> bool: ...
     @property
