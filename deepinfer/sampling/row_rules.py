@@ -10,6 +10,7 @@ from deepinfer.sampling_params import SamplingParams
 
 NUM_WORDS = 7
 INDEX_WORD = 2  # filled in for every row
+TEMPERATURE_WORD = 3  # 0: the row takes the argmax
 
 
 def row_rule(params: SamplingParams, seed: int, prompt_hash: int) -> np.ndarray:
@@ -25,7 +26,7 @@ def row_rule(params: SamplingParams, seed: int, prompt_hash: int) -> np.ndarray:
     rule[:2] = np.array([seed, prompt_hash], dtype=np.uint64).view(np.int64)
     if params.greedy or params.top_k == 1:
         return rule
-    rule[3] = np.float32(min(params.temperature, MAX_TEMPERATURE)).view(np.int32)
+    rule[TEMPERATURE_WORD] = np.float32(min(params.temperature, MAX_TEMPERATURE)).view(np.int32)
     rule[4] = int(params.min_p * 2**FRACTION_BITS)
     rule[5] = np.float64(params.top_p).view(np.int64)
     rule[6] = max(params.top_k, 0)
@@ -34,7 +35,7 @@ def row_rule(params: SamplingParams, seed: int, prompt_hash: int) -> np.ndarray:
 
 def is_drawn(rules: np.ndarray) -> np.ndarray:
     """bool [n]: which of rules int64 [n, 7] draw; the others take the argmax."""
-    drawn: np.ndarray = rules[:, 3] != 0
+    drawn: np.ndarray = rules[:, TEMPERATURE_WORD] != 0
     return drawn
 
 

@@ -91,7 +91,12 @@ def check_draws(rows: Rows, vocab: int, device: torch.device) -> None:
     tokens = drawn.tokens.cpu()
     wrong = (tokens != rows.tokens).nonzero().flatten().tolist()
     assert not wrong, [(i, rows.params[i], int(tokens[i]), int(rows.tokens[i])) for i in wrong[:3]]
-    kept = kept_weights(logits, rules, vocab, drawn).cpu()[rows.drawn]
+    weights = torch.full((len(rules) + 1, vocab), -1, dtype=torch.int64, device=device)
+    numbers = torch.arange(len(rules), device=device)
+    kept_weights(logits, rules, drawn, torch.where(numbers % 7 == 3, -1, numbers + 1), weights)
+    assert (weights[0] == -1).all() and (weights[1:][3::7] == -1).all(), "no place, no weights"
+    kept_weights(logits, rules, drawn, torch.where(numbers % 7 == 3, numbers + 1, -1), weights)
+    kept = weights[1:].cpu()[rows.drawn]
     differ = (kept != rows.weights).any(dim=1).nonzero().flatten().tolist()
     assert not differ, [(rows.params[rows.drawn[i]], (kept[i] != rows.weights[i]).nonzero()[:5]) for i in differ[:3]]
 
@@ -113,19 +118,29 @@ def check_rejection(seed: int, count: int, vocab: int, device: torch.device) -> 
     drafted = torch.where(equal[:, None], rows.weights, drafted).to(torch.float32)
     want = draw(drafted.to(torch.int64), rows.words(Purpose.DRAFT, 3))
     rules = rows.rules[rows.drawn].to(device)
-    got = draw_weights(drafted.to(device), rules, stream_word=stream(DRAFT, 3)).cpu()
-    assert torch.equal(got, want), (got != want).nonzero()[:5]
+    places, tokens = torch.arange(len(want), device=device).flip(0), torch.full_like(want, -5).to(device)
+    places[::5] = -1
+    draw_weights(drafted.flip(0).to(device), places, rules, tokens, stream_word=stream(DRAFT, 3))
+    assert_where(places >= 0, tokens, want, -5)
     coins, words = rows.words(Purpose.ACCEPT), rows.words(Purpose.RESIDUAL)
     verdict = judge_drafts(rows.weights, drafted, want, coins, words)
-    judged = judge(rows.weights.to(device), drafted.to(device), want.to(device), rules).cpu()
-    assert torch.equal(judged, verdict), (judged != verdict).nonzero()[:5]
+    tokens = torch.full_like(tokens, -5)
+    judge(rows.weights.to(device), drafted.flip(0).to(device), places, want.to(device), rules, tokens)
+    assert_where(places >= 0, tokens, verdict, -5)
     num_accepted = int((verdict == want).sum())
     return num_accepted, len(want) - num_accepted
+
+
+def assert_where(is_written: torch.Tensor, got: torch.Tensor, want: torch.Tensor, before: int) -> None:
+    """Values `want` where they were to be written, elsewhere those of before."""
+    expected = torch.where(is_written.cpu(), want, before)
+    assert torch.equal(got.cpu(), expected), (got.cpu() != expected).nonzero()[:5]
 
 
 def check_sampler(seed: int, count: int, vocab: int, device: torch.device) -> None:
     """The GPU's sampler gives what `Sampler` does: tokens, errors, drafts of both kinds and verdicts about them."""
     from deepinfer.sampling.cuda_sampler import CudaSampler
+    from deepinfer.sampling.step_sampler import StepSampler
 
     rng, num_valid = np.random.default_rng(seed), vocab - 3
     logits = random_logits(seed, count, vocab)
@@ -143,7 +158,8 @@ def check_sampler(seed: int, count: int, vocab: int, device: torch.device) -> No
     kernels = CudaSampler(make_sampler([], num_valid), device)
     for request in requests:
         kernels.add(request)
-    drafted = kernels.draft(given.to(device), kernels.rules(ids, indices), 2).tolist()
+    rules, nowhere = kernels.rules(ids, indices), torch.full((count,), -1, device=device)
+    drafted = StepSampler(num_valid, None).draft(given.to(device), rules, 2, nowhere)[0].tolist()
     assert drafted == sampler.draft(given, ids, [index + 2 for index in indices])
     proposed = kernels.propose(given.to(device), ids, indices, 1)
     expected = sampler.propose(given, ids, indices, 1)

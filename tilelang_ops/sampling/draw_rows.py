@@ -21,6 +21,7 @@ from tilelang_ops.sampling.row_maxima import CHUNK, NUM_WARPS, chunk_places, num
 from tilelang_ops.sampling.row_rule import MIN_WEIGHT, TOP_K, TOP_P, field, has_filter, random_word, temperature_of
 
 _BLOCK_VALUES = 2**22  # logits of rows with filters worked on at once
+_ALIGNED_ROWS = 16  # blocks begin at multiples: Triton has a form of its own for pointers that are not aligned
 # Distances from the best logit, after temperature, at which mass and tokens are counted; behind them comes everything.
 _NEAR = tl.constexpr(-2.0)
 _MIDDLE = tl.constexpr(-6.0)
@@ -300,7 +301,8 @@ def draw_rows(
         draws: whether any row is drawn, and
         filters: whether any row has top-p or top-k; False saves launches.
     """
-    step = len(logits) if not (draws and filters) else max(1, _BLOCK_VALUES // logits.shape[1])
+    blocks = max(1, _BLOCK_VALUES // logits.shape[1] // _ALIGNED_ROWS)
+    step = blocks * _ALIGNED_ROWS if draws and filters else len(logits)
     parts = [
         _draw_block(logits[i : i + step], rules[i : i + step], num_ids, (index_offset, stream_word), (draws, filters))
         for i in range(0, len(logits), max(step, 1))

@@ -13,10 +13,13 @@ from tilelang_ops.sampling.row_rule import random_word
 
 
 @triton.jit(do_not_specialize=["num_ids", "index_offset", "stream_word"])
-def draw_weights_kernel(weights, rules, tokens, num_ids, index_offset, stream_word, CHUNK: tl.constexpr):
+def draw_weights_kernel(weights, places, rules, tokens, num_ids, index_offset, stream_word, CHUNK: tl.constexpr):
     """Program (row): the first id whose running sum exceeds floor(word * sum / 2^64)."""
     row = tl.program_id(0)
-    values = weights + row.to(tl.int64) * num_ids
+    place = tl.load(places + row)
+    if place < 0:
+        return
+    values = weights + place * num_ids
     total = tl.full((), 0, tl.int64)
     for start in range(0, num_ids, CHUNK):
         ids = start + tl.arange(0, CHUNK)
@@ -34,26 +37,32 @@ def draw_weights_kernel(weights, rules, tokens, num_ids, index_offset, stream_wo
 
 
 def draw_weights(
-    weights: torch.Tensor, rules: torch.Tensor, *, stream_word: int, index_offset: int = 0
-) -> torch.Tensor:
-    """int64 [n] ids in proportion to weights, by inverse CDF in id order; -1 for a row of zeros.
+    weights: torch.Tensor,
+    places: torch.Tensor,
+    rules: torch.Tensor,
+    tokens: torch.Tensor,
+    *,
+    stream_word: int,
+    index_offset: int = 0,
+) -> None:
+    """Draw ids in proportion to weights, by inverse CDF in id order; -1 for a row of zeros.
 
     Args:
-        weights: float32 [n, V] contiguous, whole numbers >= 0 whose sum is below 2^63.
+        weights: float32 [m, V] contiguous, whole numbers >= 0 whose sum is below 2^63.
+        places: int64 [n] each row's in `weights`, -1 for a row that is left as it is.
         rules: int64 [n, 7], see `row_rule`.
+        tokens: int64 [n]; written.
         stream_word: `row_rule.stream` of what the draw is for.
         index_offset: added to the rules' output indices.
     """
-    tokens = torch.empty(len(weights), dtype=torch.int64, device=weights.device)
-    if len(weights):
+    if len(places):
         key = (weights.shape[1], index_offset, stream_word)
         with torch.cuda.device_of(weights):
             options = {"CHUNK": CHUNK, "num_warps": NUM_WARPS, "enable_fp_fusion": False}
-            draw_weights_kernel[(len(weights),)](weights, rules, tokens, *key, **options)
-    return tokens
+            draw_weights_kernel[(len(places),)](weights, places, rules, tokens, *key, **options)
 
 
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all vocabularies."""
-    signature = ("*fp32", "*i64", "*i64", "i32", "i32", "i32")
+    signature = ("*fp32", "*i64", "*i64", "*i64", "i32", "i32", "i32")
     return [TritonSpec("sampling.draw_weights", draw_weights_kernel, signature, {"CHUNK": CHUNK}, NUM_WARPS)]

@@ -27,11 +27,14 @@ def _residual(target, draft, ids, num_ids, target_sum, draft_sum):
 
 
 @triton.jit(do_not_specialize=["num_ids"])
-def judge_drafts_kernel(target_weights, draft_weights, draft_ids, rules, tokens, num_ids, CHUNK: tl.constexpr):
+def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules, tokens, num_ids, CHUNK: tl.constexpr):
     """Program (row): four passes over its weights, for the sums, the largest residual, its sum, and the draw."""
     row = tl.program_id(0)
+    place = tl.load(places + row)
+    if place < 0:
+        return
     target = target_weights + row.to(tl.int64) * num_ids
-    draft = draft_weights + row.to(tl.int64) * num_ids
+    draft = draft_weights + place * num_ids
     target_total, draft_total = tl.full((), 0, tl.int64), tl.full((), 0, tl.int64)
     for start in range(0, num_ids, CHUNK):
         ids = start + tl.arange(0, CHUNK)
@@ -74,29 +77,31 @@ def judge_drafts_kernel(target_weights, draft_weights, draft_ids, rules, tokens,
 
 
 def judge_drafts(
-    target_weights: torch.Tensor, draft_weights: torch.Tensor, draft_ids: torch.Tensor, rules: torch.Tensor
-) -> torch.Tensor:
-    """The draft where it is accepted, else a draw from the residual, or the likeliest token where none is left.
+    target_weights: torch.Tensor,
+    draft_weights: torch.Tensor,
+    places: torch.Tensor,
+    draft_ids: torch.Tensor,
+    rules: torch.Tensor,
+    tokens: torch.Tensor,
+) -> None:
+    """Write the draft where it is accepted, else a draw from the residual, or the likeliest token where none is left.
 
     Args:
-        target_weights: int64 [n, V] contiguous, unnormalised; each row has a positive sum.
-        draft_weights: float32 [n, V] contiguous, whole numbers; each row has a positive sum.
+        target_weights: int64 [n, V] contiguous, unnormalised; each row that judges has a positive sum.
+        draft_weights: float32 [m, V] contiguous, whole numbers; so has each that is looked at.
+        places: int64 [n] row's place in draft_weights, -1 for a row that has nothing to judge and is left as it is.
         draft_ids: int64 [n]; draft_weights is positive there.
         rules: int64 [n, 7], see `row_rule`; keys of the coin and of the draw.
-
-    Returns:
-        int64 [n].
+        tokens: int64 [n]; written.
     """
-    tokens = torch.empty_like(draft_ids)
     if len(draft_ids):
-        inputs = (target_weights, draft_weights, draft_ids, rules)
+        inputs = (target_weights, draft_weights, places, draft_ids, rules)
         options = {"num_warps": NUM_WARPS, "enable_fp_fusion": False}
         with torch.cuda.device_of(target_weights):
             judge_drafts_kernel[(len(draft_ids),)](*inputs, tokens, target_weights.shape[1], CHUNK=CHUNK, **options)
-    return tokens
 
 
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all vocabularies."""
-    signature = ("*i64", "*fp32", "*i64", "*i64", "*i64", "i32")
+    signature = ("*i64", "*fp32", "*i64", "*i64", "*i64", "*i64", "i32")
     return [TritonSpec("sampling.judge_drafts", judge_drafts_kernel, signature, {"CHUNK": CHUNK}, NUM_WARPS)]

@@ -16,10 +16,24 @@ from tilelang_ops.sampling.row_rule import MIN_WEIGHT, field, temperature_of
 
 @triton.jit(do_not_specialize=["num_ids", "stride", "num_chunks"])
 def kept_weights_kernel(
-    logits, rules, maxima, best, cuts, weights, num_ids, stride, num_chunks, CHUNK: tl.constexpr, CHUNKS: tl.constexpr
+    logits,
+    rules,
+    maxima,
+    best,
+    cuts,
+    places,
+    weights,
+    num_ids,
+    stride,
+    num_chunks,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
 ):
     """Program (row): its weights, 0 for what the filters leave out and for rows that are not drawn."""
     row = tl.program_id(0)
+    place = tl.load(places + row)
+    if place < 0:
+        return
     largest, _, is_whole = row_best(maxima, best, row, num_chunks, CHUNKS)
     temperature, min_weight = temperature_of(rules, row), field(rules, row, MIN_WEIGHT)
     is_drawn = is_whole & (temperature > 0.0)
@@ -34,28 +48,35 @@ def kept_weights_kernel(
         order = num_seen + tl.cumsum(is_equal, axis=0) - is_equal
         is_kept = is_drawn & ((keys > cut) | ((is_equal > 0) & (order < num_kept)))
         kept = tl.where(is_kept, row_weight(values, largest, temperature, min_weight), 0)
-        tl.store(weights + row.to(tl.int64) * num_ids + ids, kept, mask=ids < num_ids)
+        tl.store(weights + place * num_ids + ids, kept, mask=ids < num_ids)
         num_seen += tl.sum(is_equal, axis=0)
 
 
-def kept_weights(logits: torch.Tensor, rules: torch.Tensor, num_ids: int, drawn: DrawnRows) -> torch.Tensor:
-    """int64 [n, num_ids] unnormalised probabilities in units of 2^-40 of the best token's.
+def kept_weights(
+    logits: torch.Tensor, rules: torch.Tensor, drawn: DrawnRows, places: torch.Tensor, weights: torch.Tensor
+) -> None:
+    """Write unnormalised probabilities in units of 2^-40 of the best token's.
 
     Args:
         logits: float32 [n, V], and
         rules: int64 [n, 7] that `drawn` was made of.
+        places: int64 [n] where each row's go, -1: nowhere.
+        weights: int64 or, rounded, float32 [m, num_ids] contiguous; written.
     """
-    weights = torch.empty((len(logits), num_ids), dtype=torch.int64, device=logits.device)
     if len(logits):
-        sizes = (num_ids, logits.stride(0), num_chunks(logits.shape[1]))
-        inputs = (logits, rules, drawn.maxima, drawn.best, drawn.cuts)
+        sizes = (weights.shape[1], logits.stride(0), num_chunks(logits.shape[1]))
+        inputs = (logits, rules, drawn.maxima, drawn.best, drawn.cuts, places)
         with torch.cuda.device_of(logits):
             kept_weights_kernel[(len(logits),)](*inputs, weights, *sizes, **launch(logits.shape[1]))
-    return weights
 
 
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
-    """One per vocabulary."""
+    """Two per vocabulary: exact ones of rows that judge drafts, rounded ones of drafts."""
     constants = {"CHUNK": CHUNK, "CHUNKS": chunk_places(sizes.vocab_size)}
-    signature = ("*fp32", "*i64", "*fp32", "*i32", "*i64", "*i64", "i32", "i32", "i32")
-    return [TritonSpec("sampling.kept_weights", kept_weights_kernel, signature, constants, NUM_WARPS)]
+    inputs, lengths = ("*fp32", "*i64", "*fp32", "*i32", "*i64", "*i64"), ("i32", "i32", "i32")
+    return [
+        TritonSpec(
+            f"sampling.kept_weights.{name}", kept_weights_kernel, (*inputs, kind, *lengths), constants, NUM_WARPS
+        )
+        for name, kind in (("exact", "*i64"), ("rounded", "*fp32"))
+    ]

@@ -1,0 +1,46 @@
+"""A decode step's sampling, acceptance and draft pass on the GPU against the host's way, eager and replayed."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from deepinfer.core.device_outcome import DeviceOutcome
+from tests.worker.device_steps import check_device_steps
+
+_SEEDS = itertools.count(secrets.randbelow(2**31))
+
+
+def without_waiting(work: Callable[[], None], outcome: DeviceOutcome) -> None:
+    """Torch raises an error at any operation that would wait."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        work()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def replayed(work: Callable[[], None], outcome: DeviceOutcome) -> None:
+    """A captured graph gives the same as the call: only what the replay wrote is left."""
+    work()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    for part in (outcome.tokens, outcome.num_tokens, outcome.draft_ids):
+        part.fill_(-7)
+    graph.replay()
+
+
+@pytest.mark.parametrize("run", [without_waiting, replayed])
+@pytest.mark.parametrize("rejection", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 16, 20), (40, 24, 40), (6, 5000, 20)])
+def test_steps(device: torch.device, sizes: tuple[int, int, int], rejection: bool, run: Callable[..., None]):
+    seed = next(_SEEDS)
+    print("seed", seed)
+    judged, accepted = check_device_steps(seed, sizes, rejection, device, run)
+    print(f"{accepted} of {judged} drafts accepted")
+    assert sizes[1] > 100 or sizes[0] == 1 or 0 < accepted < judged

@@ -1,0 +1,25 @@
+"""Sampling, acceptance and the draft pass of a decode step on the device, without a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_interpreted_steps_equal_the_host_way():
+    pytest.importorskip("triton")
+    # Another process: Triton reads the variable when it is imported.
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.worker.interpreted_steps"],
+        cwd=ROOT,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split()[-1:] == ["equal"], done.stderr[-3000:]
