@@ -33,3 +33,7 @@ class UnsupportedFeatureError(DeepInferError, NotImplementedError):
 
 class EngineClosedError(DeepInferError, RuntimeError):
     """The engine was used after ``close()``."""
+
+
+class DeviceSyncError(DeepInferError, RuntimeError):
+    """A fault of this library: a call that waits for the GPU where a step is handed over; the message has its place."""

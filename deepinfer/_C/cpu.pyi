@@ -471,17 +471,23 @@ class Model:
         """The sequential loop: ids and confidence scores [R, num_drafts]."""
 
 class Decoder:
-    """Decode steps as one call each; one at a time. Bit-equal to model, sampler and draft model called one by one."""
+    """The end of decode steps as one call each; one at a time. Bit-equal to model, sampler and draft model called one
+    by one.
+    """
 
     def __init__(self, context: Context, model: Model, sampler: RowSampler) -> None: ...
-    def decode(
-        self, plan: StepPlan, num_new_drafts: int, max_positions: int
-    ) -> (
-        tuple[list[list[int]], NDArray[np.int32] | None, NDArray[np.float32] | None, tuple[float, float, float]] | None
-    ):
-        """Run a step: new tokens of each sequence; draft ids, -1 for none, and their scores [S, num_new_drafts], None
-        unless the plan makes drafts; milliseconds of the target model, of choosing tokens, and of drafting.
+    def takes(self, plan: StepPlan) -> bool:
+        """Whether `sample` is made for this step: decode rows without forks, of sequences whose tokens the logits alone
+        decide. Sequences that the sampler does not know any more do not count.
+        """
 
-        None for a plan with other than decode rows, forks or copies, or a sequence whose tokens not the logits alone
-        decide, or when a row has no token to be drawn: the step is to be run in another way, from its beginning.
+    def sample(
+        self, plan: StepPlan, num_new_drafts: int, max_positions: int
+    ) -> tuple[list[list[int]], NDArray[np.int32] | None, NDArray[np.float32] | None, tuple[float, float]] | None:
+        """Behind the forward pass of the same step, in which all rows were wanted that give tokens: new tokens of each
+        sequence, none of one that the sampler does not know; draft ids, -1 for none, and their scores
+        [S, num_new_drafts], None unless the plan makes drafts; milliseconds of choosing tokens, and of drafting.
+
+        None when a row has no token to be drawn: tokens are then to be chosen in another way. Raises ValueError when
+        the latest forward pass has kept another number of rows.
         """

@@ -18,6 +18,11 @@ class StepExecutor(Protocol):
         """Columns of logits."""
         ...
 
+    @property
+    def calls_torch(self) -> bool:
+        """Whether a forward pass would use torch operations now, which settings of the calling program reach."""
+        ...
+
     def forward(self, plan: ForwardPlan, wanted_rows: np.ndarray) -> None:
         """Run all layers over the plan's rows and update the caches; keeps the hidden states of some rows.
 

@@ -1,6 +1,8 @@
-"""Runs one step plan: forward pass, prompt scoring, sampling."""
+"""Runs step plans in two phases: the forward pass, then prompt scores, sampling and drafts."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,8 +22,25 @@ from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.token_chooser import TokenChooser, first_sample_rows
 
 
+@dataclass(frozen=True, slots=True)
+class _Forwarded:
+    """What the forward pass leaves to the second phase beside hidden states.
+
+    Attributes:
+        step_id: of its plan.
+        scored: rows int64 that judge prompt tokens, by place in the plan.
+        ms: what it took.
+    """
+
+    step_id: int
+    scored: dict[int, np.ndarray]
+    ms: float
+
+
 class ModelRunner:
     """Owns the model, the caches and the sampler; keeps no scheduling state.
+
+    A step is `forward` and then `sample`, with nothing but `add` and `release` in between.
 
     Args:
         executor: runs the target model.
@@ -30,7 +49,7 @@ class ModelRunner:
         proposer: makes drafts behind a step; None with drafts off.
         num_valid_ids: ids the tokenizer has.
         clock: times the parts of every step; None: nobody wants to know.
-        decoder: runs whole decode steps where that is possible; None where it never is.
+        decoder: ends decode steps in one call where that is possible; None where it never is.
     """
 
     def __init__(
@@ -50,6 +69,7 @@ class ModelRunner:
         self._num_valid_ids = num_valid_ids
         self._clock = clock
         self._decoder = decoder
+        self._forwarded: _Forwarded | None = None
 
     def add(self, request: EngineRequest) -> None:
         """Make a sequence known before the first plan that names it."""
@@ -60,22 +80,17 @@ class ModelRunner:
         for seq_id in seq_ids:
             self._chooser.release(seq_id)
 
-    def decode(self, plan: StepPlan) -> StepResult | None:
-        """The same as `execute` without any torch operation; None for a plan with which that cannot be done."""
-        num_drafts = 0 if self._proposer is None else self._proposer.num_drafts
-        step = None if self._decoder is None else self._decoder.decode(plan, num_drafts)
-        if step is None:
-            return None
-        samples = self._chooser.take(plan, step.tokens)
-        draft_ids = confidences = None
-        if self._proposer is not None and step.draft_ids is not None and step.draft_scores is not None:
-            drafts = self._proposer.take(step.draft_ids, step.draft_scores)
-            draft_ids, confidences = drafts.draft_ids, drafts.confidences
-        ms = None if self._clock is None else step.ms
-        return StepResult(plan.step_id, samples, [None] * len(samples), {}, draft_ids, confidences, ms)
+    def forwards_natively(self, plan: StepPlan) -> bool:
+        """Whether `forward` leaves torch alone: it may then run on any thread, beside the caller's own code."""
+        return not self._executor.calls_torch and not len(plan.slot_copies) and not len(plan.block_copies)
 
-    def execute(self, plan: StepPlan) -> StepResult:
-        """One forward pass over the plan, then prompt scores, new tokens of its sequences and drafts behind them."""
+    def samples_natively(self, plan: StepPlan) -> bool:
+        """The same for `sample`."""
+        return self._decoder is not None and self._decoder.takes(plan)
+
+    def forward(self, plan: StepPlan) -> None:
+        """Phase 1: one forward pass over the plan."""
+        self._forwarded = None
         scored = self._scored_rows(plan)
         wanted_rows = _sampled_rows(plan)
         if scored:
@@ -83,18 +98,48 @@ class ModelRunner:
         self._start_clock()
         copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
         self._executor.forward(plan, wanted_rows)
-        forward_ms = self._lap_ms()
+        self._forwarded = _Forwarded(plan.step_id, scored, self._lap_ms())
+
+    def sample(self, plan: StepPlan, natively: bool = False) -> StepResult:
+        """Phase 2: prompt scores, new tokens of the plan's sequences and drafts behind them.
+
+        Args:
+            plan: whose forward pass has just run. Sequences that were released since get nothing.
+            natively: what `samples_natively` has said.
+        """
+        forwarded = self._forwarded
+        assert forwarded is not None and forwarded.step_id == plan.step_id, f"no forward pass of step {plan.step_id}"
+        self._start_clock()
+        result = self._sample_natively(plan, forwarded) if natively else None
+        return self._choose(plan, forwarded) if result is None else result
+
+    def _choose(self, plan: StepPlan, forwarded: _Forwarded) -> StepResult:
         errors: dict[int, Exception] = {}
         scores: list[PromptLogprobs | None] = [None] * len(plan.seq_ids)
-        for s, rows in scored.items():
+        for s, rows in forwarded.scored.items():
             scores[s] = self._score(plan, s, rows, errors)
         samples = self._chooser.choose(plan, errors)
         sample_ms = self._lap_ms()
         if self._proposer is None or not plan.make_drafts:
-            return StepResult(plan.step_id, samples, scores, errors, ms=self._step_ms(forward_ms, sample_ms, 0.0))
+            ms = self._step_ms(forwarded.ms, sample_ms, 0.0)
+            return StepResult(plan.step_id, samples, scores, errors, ms=ms)
         drafts = self._proposer.propose(plan, samples, errors)
-        ms = self._step_ms(forward_ms, sample_ms, self._lap_ms())
+        ms = self._step_ms(forwarded.ms, sample_ms, self._lap_ms())
         return StepResult(plan.step_id, samples, scores, errors, drafts.draft_ids, drafts.confidences, ms)
+
+    def _sample_natively(self, plan: StepPlan, forwarded: _Forwarded) -> StepResult | None:
+        """None when some row has no token: choosing part by part tells whose."""
+        assert self._decoder is not None, "ask `samples_natively` first"
+        step = self._decoder.sample(plan, 0 if self._proposer is None else self._proposer.num_drafts)
+        if step is None:
+            return None
+        samples = self._chooser.take(plan, step.tokens)
+        draft_ids = confidences = None
+        if self._proposer is not None and step.draft_ids is not None and step.draft_scores is not None:
+            drafts = self._proposer.take(step.draft_ids, step.draft_scores)
+            draft_ids, confidences = drafts.draft_ids, drafts.confidences
+        ms = self._step_ms(forwarded.ms, step.sample_ms, step.draft_ms)
+        return StepResult(plan.step_id, samples, [None] * len(samples), {}, draft_ids, confidences, ms)
 
     def _start_clock(self) -> None:
         if self._clock is not None:
@@ -157,11 +202,10 @@ class ModelRunner:
 
 
 def _sampled_rows(plan: StepPlan) -> np.ndarray:
-    """Rows int64 [n] that give tokens: of each sequence that samples, the first such row and those of its drafts."""
+    """Rows int64 [n] that give tokens: of a sequence in a prefill its last one, if that samples; in a decode step all,
+    the newest token's and those of the drafts.
+    """
+    if plan.kind == "decode":  # all of them
+        return np.arange(len(plan.token_ids))
     sampled = np.flatnonzero(plan.samples)
-    first = first_sample_rows(plan)[sampled]
-    if len(plan.token_ids) == len(plan.seq_ids):  # no drafts
-        return first
-    counts = plan.num_drafts[sampled].astype(np.int64) + 1
-    first = np.repeat(first, counts)
-    return first + np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return first_sample_rows(plan)[sampled]

@@ -1,4 +1,4 @@
-"""Decode steps in one native call each: all layers, the new tokens, and the drafts behind them."""
+"""The end of decode steps in one native call each: logits, the new tokens, and the drafts behind them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from deepinfer._C import StepPlan as NativePlan
 from deepinfer._C import cpu
 from deepinfer.core.probe import Probe
-from deepinfer.core.step_ms import StepMs
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.models.deepseek_v41.native_model import NativeModel
 from deepinfer.sampling.native_sampler import NativeSampler
@@ -20,16 +19,17 @@ class DecodedStep:
     """What one call gives.
 
     Attributes:
-        tokens: new tokens of each sequence of the plan.
+        tokens: new tokens of each sequence of the plan; none of one that was released meanwhile.
         draft_ids: int32 [S, G] the next drafts, -1 for none; None when the plan makes none.
         draft_scores: float32 [S, G] their confidence scores before temperature and sigmoid.
-        ms: what the parts took.
+        sample_ms, draft_ms: what choosing tokens and drafting took.
     """
 
     tokens: list[list[int]]
     draft_ids: np.ndarray | None
     draft_scores: np.ndarray | None
-    ms: StepMs
+    sample_ms: float
+    draft_ms: float
 
 
 class NativeDecoder:
@@ -58,15 +58,16 @@ class NativeDecoder:
         self._probe = probe
         self._max_positions = max_positions
 
-    def decode(self, plan: StepPlan, num_drafts: int) -> DecodedStep | None:
-        """Run a step, and num_drafts new drafts of each sequence behind it if the plan makes drafts.
+    def takes(self, plan: StepPlan) -> bool:
+        """Whether `sample` is made for this step. May be asked by another thread than the one that runs steps."""
+        return isinstance(plan, NativePlan) and not self._probe.is_attached and self._calls.takes(plan)
 
-        None for a step that is not of this kind: it is then to be run part by part, from its beginning.
+    def sample(self, plan: StepPlan, num_drafts: int) -> DecodedStep | None:
+        """Tokens of a step whose forward pass has just run, and num_drafts new drafts of each sequence behind it if the
+        plan makes drafts.
+
+        None when a row has no token to be drawn: tokens are then to be chosen part by part.
         """
-        if self._probe.is_attached or not isinstance(plan, NativePlan):
-            return None
-        done = self._calls.decode(plan, num_drafts, self._max_positions)
-        if done is None:
-            return None
-        tokens, draft_ids, draft_scores, ms = done
-        return DecodedStep(tokens, draft_ids, draft_scores, StepMs(*ms))
+        assert isinstance(plan, NativePlan), "ask `takes` first"
+        done = self._calls.sample(plan, num_drafts, self._max_positions)
+        return None if done is None else DecodedStep(*done[:3], *done[3])

@@ -31,6 +31,11 @@ class NativeExecutor:
         """Columns of logits."""
         return self._hooked.vocab_size
 
+    @property
+    def calls_torch(self) -> bool:
+        """See `StepExecutor`."""
+        return self._probe.is_attached
+
     def forward(self, plan: ForwardPlan, wanted_rows: np.ndarray) -> None:
         """Run all layers; see `StepExecutor`."""
         self._is_hooked = self._probe.is_attached

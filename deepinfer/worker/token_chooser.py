@@ -75,13 +75,13 @@ class TokenChooser:
         """New tokens per sequence of the plan; behind them the first token of each fork that begins there.
 
         Args:
-            plan: the step that the executor has just run.
+            plan: the step that the executor has just run. Sequences that were released since get no token.
             errors: by seq_id; a sequence that already has one gets no token. New ones are added, but only where a
                 sequence has got no token at all: after accepted drafts the next step meets the same error again.
         """
         samples: list[list[SampledToken]] = [[] for _ in plan.seq_ids]
         drafts = self._take_drafts(plan)
-        alive = np.flatnonzero(plan.samples)
+        alive = self._known(plan)
         first_rows = first_sample_rows(plan)
         seq_ids, num_drafts, token_ids = plan.seq_ids.tolist(), plan.num_drafts.tolist(), plan.token_ids
         has_forks = len(plan.fork_seq_ids) > 0
@@ -113,8 +113,15 @@ class TokenChooser:
     def take(self, plan: StepPlan, tokens: list[list[int]]) -> list[list[SampledToken]]:
         """Note tokens that the sequences of a plan were given elsewhere; the same as values, like those of `choose`."""
         for seq_id, index, new in zip(plan.seq_ids.tolist(), plan.output_indices.tolist(), tokens, strict=True):
-            self._sequences[seq_id].output_ids[index:] = new
+            if new:
+                self._sequences[seq_id].output_ids[index:] = new
         return [[SampledToken(token_id) for token_id in new] for new in tokens]
+
+    def _known(self, plan: StepPlan) -> np.ndarray:
+        """Places int64 of the plan's sequences that sample and were not released."""
+        places = np.flatnonzero(plan.samples)
+        known = [seq_id in self._sequences for seq_id in plan.seq_ids[places].tolist()]
+        return places if all(known) else places[known]
 
     def _take_drafts(self, plan: StepPlan) -> list[list[ProposedDraft | None]]:
         """What is known of each sequence's drafts, per sequence of the plan; empty under coupled acceptance."""

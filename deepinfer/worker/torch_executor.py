@@ -37,6 +37,11 @@ class TorchExecutor:
         """Columns of logits."""
         return self._model.vocab_size
 
+    @property
+    def calls_torch(self) -> bool:
+        """See `StepExecutor`."""
+        return True
+
     def forward(self, plan: ForwardPlan, wanted_rows: np.ndarray) -> None:
         """Run all layers; see `StepExecutor`."""
         batch = build_batch(plan, wanted_rows, self._num_ngrams, self._device)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -10,7 +12,9 @@ import torch
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.core.cache_spec import CacheSpec
+from deepinfer.core.device_stream import DeviceStream, Launched
 from deepinfer.core.engine_request import EngineRequest
+from deepinfer.core.launched_step import LaunchedStep
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import StepResult
@@ -21,10 +25,12 @@ from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.sampler import Sampler
+from deepinfer.worker.cuda_stream import CudaStream
 from deepinfer.worker.device import memory_probe, resolve_device
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.executors import Executors
 from deepinfer.worker.host_memory import resident_bytes
+from deepinfer.worker.inline_stream import InlineStream
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
 from deepinfer.worker.load_options import LoadOptions
 from deepinfer.worker.memory import MemoryDemand, plan_memory
@@ -39,6 +45,8 @@ from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.step_profiler import ScratchSpace, StepProfiler
 from deepinfer.worker.token_chooser import TokenChooser
+
+T = TypeVar("T")
 
 logger = get_logger(__name__)
 
@@ -63,7 +71,8 @@ class Worker:
     backend: SelectedBackend | None
     model: DeepSeekV41Model | None
     _runner: ModelRunner | None
-    _plan: StepPlan | None  # of the running step
+    _plan: StepPlan | None = None  # of the running step
+    _forward: Launched[None]  # of the newest step
 
     @pinned_torch()
     def __init__(
@@ -78,8 +87,8 @@ class Worker:
         self.probe = Probe(replace_points(model_config))
         self.backend = backend
         self._num_threads = config.num_threads or 1
-        self._plan = None
         self.device = device = resolve_device(config.device, backend.name)
+        self._stream: DeviceStream = CudaStream(device) if device.type == "cuda" else InlineStream()
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
         num_drafts = config.speculative.num_drafts or 0
@@ -109,22 +118,36 @@ class Worker:
 
     def add_request(self, request: EngineRequest) -> None:
         """Make a sequence known before the first plan that names it."""
-        self._live().add(request)
+        runner = self._live()
+        self._stream.call(lambda: runner.add(request))
 
     def release(self, seq_ids: list[int]) -> None:
-        """Forget ended sequences; unknown ones are ignored."""
-        if self._runner is not None:
-            self._runner.release(seq_ids)
+        """Forget ended sequences, behind what is launched; unknown ones are ignored."""
+        runner, ended = self._runner, list(seq_ids)
+        if runner is not None and ended:
+            self._stream.launch(lambda: runner.release(ended))
 
     def execute(self, plan: StepPlan) -> StepResult:
-        """Run one step. The calling program's torch settings are set aside meanwhile."""
+        """Run one step from beginning to end."""
+        self.launch_forward(plan)
+        return self.launch_sample(plan).wait()
+
+    def launch_forward(self, plan: StepPlan) -> None:
+        """Hand the first phase of a step to the device, behind everything launched before."""
         runner = self._live()
         self._plan = plan
-        result = runner.decode(plan)  # no torch, so nothing to set aside
-        if result is not None:
-            return result
-        with pinned_torch(self._num_threads):
-            return runner.execute(plan)
+        self._forward = self._launch(lambda: runner.forward(plan), runner.forwards_natively(plan))
+
+    def launch_sample(self, plan: StepPlan) -> LaunchedStep:
+        """Hand the second phase of the step to the device of which the first was launched last."""
+        runner = self._live()
+        natively = runner.samples_natively(plan)
+        sample = self._launch(lambda: runner.sample(plan, natively), natively)
+        return LaunchedStep(self._forward, sample)
+
+    def drain(self) -> None:
+        """Wait until the device has done everything launched; exceptions stay with their steps."""
+        self._stream.drain()
 
     def current_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Sequence number and position, int64 [T] each, of every row of the running step; no rows before the first."""
@@ -134,8 +157,20 @@ class Worker:
         return np.repeat(plan.seq_ids, np.diff(plan.cu_seqlens_q)), plan.positions.astype(np.int64)
 
     def close(self) -> None:
-        """Give model and caches back; idempotent."""
-        self._runner = self.profiler = self.model = self.backend = None
+        """Give model and caches back, behind what is launched; idempotent."""
+        try:
+            self._stream.close()
+        finally:
+            self._runner = self.profiler = self.model = self.backend = None
+
+    def _launch(self, work: Callable[[], T], natively: bool) -> Launched[T]:
+        """Native work leaves torch alone and runs wherever the stream wants. All other runs on the caller's thread,
+        while the calling program's torch settings are set aside.
+        """
+        if natively:
+            return self._stream.launch(work)
+        with pinned_torch(self._num_threads):
+            return self._stream.call(work)
 
     def _live(self) -> ModelRunner:
         if self._runner is None:

@@ -90,8 +90,8 @@ def test_phases_calls_and_ops_nest() -> None:
         hosts = [s for s in inside(trace.spans, step) if s.lane == "host" and s.name != "step"]
         assert [span.name for span in hosts] == PHASES
         calls = [s for s in inside(trace.spans, hosts[1]) if s.lane == "call"]
-        around = [] if step.details["kind"] == "prefill" else ["decode"]  # a plain decode step is one call
-        assert [span.name for span in calls] == [*around, "forward", "logits", "sample"]
+        around = [] if step.details["kind"] == "prefill" else ["choose"]  # a plain decode step ends in one call
+        assert [span.name for span in calls] == ["forward", *around, "logits", "sample"]
         assert [s for s in inside(trace.spans, step) if s.lane == "call"] == calls
         assert {"moe", "sparse_attention", "hc_mix"} <= {s.name for s in inside(trace.spans, calls[0])}
 

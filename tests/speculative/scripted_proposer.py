@@ -65,9 +65,13 @@ class ScriptedProposer:
         ids = np.array(rows, dtype=np.int32).reshape(-1, self.num_drafts)
         return Proposals(ids, np.full(ids.shape, 0.5, dtype=np.float32))
 
-    def decode(self, plan: StepPlan, num_drafts: int) -> DecodedStep | None:
-        """Step by the decoder, drafts by the script."""
-        step = None if self._decoder is None else self._decoder.decode(plan, 0)
+    def takes(self, plan: StepPlan) -> bool:
+        """As the decoder."""
+        return self._decoder is not None and self._decoder.takes(plan)
+
+    def sample(self, plan: StepPlan, num_drafts: int) -> DecodedStep | None:
+        """Tokens by the decoder, drafts by the script."""
+        step = None if self._decoder is None else self._decoder.sample(plan, 0)
         if step is None:
             return None
         self.num_decoded += 1
@@ -76,5 +80,5 @@ class ScriptedProposer:
         return replace(step, draft_ids=ids, draft_scores=np.zeros(ids.shape, dtype=np.float32))
 
     def take(self, draft_ids: np.ndarray, scores: np.ndarray) -> Proposals:
-        """Drafts of `decode` as proposals."""
+        """Drafts of `sample` as proposals."""
         return Proposals(draft_ids, np.full(draft_ids.shape, 0.5, dtype=np.float32))

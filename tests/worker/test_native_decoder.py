@@ -1,4 +1,4 @@
-"""Whole decode steps as one native call: the same as part by part, where nothing but the logits decides."""
+"""Ends of decode steps as one native call: the same as part by part, where nothing but the logits decides."""
 
 from __future__ import annotations
 
@@ -22,23 +22,28 @@ DRAWN = SamplingParams(temperature=0.9, top_p=0.9, top_k=30, min_p=0.01, seed=3,
 
 
 class Runs:
-    """Notes which steps ran as one call; with `is_off` none does."""
+    """Notes which steps ended in one call; with `is_off` none does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_off = False
-        self.steps: list[tuple[str, bool, StepResult | None]] = []
-        original = ModelRunner.decode
+        self.steps: list[tuple[str, bool]] = []
+        natively, choose = ModelRunner.samples_natively, ModelRunner._choose
 
-        def decode(runner: ModelRunner, plan: StepPlan) -> StepResult | None:
-            result = None if self.is_off else original(runner, plan)
-            self.steps.append((plan.kind, result is not None, result))
-            return result
+        def samples_natively(runner: ModelRunner, plan: StepPlan) -> bool:
+            whole = not self.is_off and natively(runner, plan)
+            self.steps.append((plan.kind, whole))
+            return whole
 
-        monkeypatch.setattr(ModelRunner, "decode", decode)
+        def chooses(runner: ModelRunner, plan: StepPlan, forwarded: Any) -> StepResult:
+            self.steps[-1] = (plan.kind, False)
+            return choose(runner, plan, forwarded)
+
+        monkeypatch.setattr(ModelRunner, "samples_natively", samples_natively)
+        monkeypatch.setattr(ModelRunner, "_choose", chooses)
 
     def shares(self) -> set[bool]:
-        """Whether decode steps ran as one call, of those since the last look."""
-        found = {is_whole for kind, is_whole, _ in self.steps if kind == "decode"}
+        """Whether decode steps ended in one call, of those since the last look."""
+        found = {is_whole for kind, is_whole in self.steps if kind == "decode"}
         self.steps.clear()
         return found
 
@@ -113,7 +118,7 @@ def test_leaves_other_steps_alone(change: dict[str, Any], checkpoint: Path, runs
 def test_takes_over_where_nothing_is_forced_any_more(checkpoint: Path, runs: Runs) -> None:
     with engine(checkpoint, speculative="off") as llm:
         outcomes(llm, [GREEDY, GREEDY.replace(golden_token_ids=(4, 5, 6)), GREEDY])
-        taken = [is_whole for kind, is_whole, _ in runs.steps if kind == "decode"]
+        taken = [is_whole for kind, is_whole in runs.steps if kind == "decode"]
     assert taken == [False, False] + [True] * (len(taken) - 2)
 
 
@@ -124,7 +129,7 @@ def test_rejection_sampling_runs_part_by_part(checkpoint: Path, runs: Runs) -> N
 
 
 def test_row_without_a_token_is_told_like_part_by_part(runs: Runs) -> None:
-    """NaN logits: the step comes to the sampler, which ends that sequence with its error."""
+    """NaN logits: the step's end comes to the sampler, which ends that sequence with its error."""
     with LLM(GOLDEN / "nano-s1", backend="cpu", speculative="off", max_model_len=64) as llm:
         stream = llm.stream([[5, 6, 7]], GREEDY)
         next(stream)
@@ -141,14 +146,14 @@ def test_steps_leave_no_draft_context_while_drafts_do_not_pay(
 ) -> None:
     """Rows are dear under this curve; tokens are those without drafts."""
     kept: list[bool] = []
-    original = ModelRunner.decode
+    original = ModelRunner.forward
 
-    def decode(runner: ModelRunner, plan: StepPlan) -> StepResult | None:
+    def forward(runner: ModelRunner, plan: StepPlan) -> None:
         if plan.kind == "decode":
             kept.append(plan.keeps_draft_context)
-        return original(runner, plan)
+        original(runner, plan)
 
-    monkeypatch.setattr(ModelRunner, "decode", decode)
+    monkeypatch.setattr(ModelRunner, "forward", forward)
     dear = {"step": [[3, 1.0], [4, 100.0], [16, 1000.0]], "draft": [[4, 100.0]]}
     tokens = []
     for speculative in ("off", {"cost_curve": dear}, {"varlen": False}):

@@ -34,17 +34,17 @@ def poisoned(model: str | Path | None, **options: Any) -> Iterator[LLM]:
     with LLM(model, **options) as llm:
         runner = llm._runtime.worker._runner
         assert runner is not None
-        caches, execute = runner._caches, runner.execute
+        caches, forward = runner._caches, runner.forward
 
-        def execute_poisoned(plan: StepPlan) -> Any:
+        def forward_poisoned(plan: StepPlan) -> None:
             fresh = torch.from_numpy(plan.state_slots[plan.context_lens == plan.window_starts].astype(np.int64))
             for cache in caches.window.values():
                 cache.data[fresh] = 0xFF
             for state in caches.compressor.values():
                 state[fresh] = torch.nan
-            return execute(plan)
+            forward(plan)
 
-        runner.execute = execute_poisoned  # type: ignore[method-assign]
+        runner.forward = forward_poisoned  # type: ignore[method-assign]
         yield llm
 
 

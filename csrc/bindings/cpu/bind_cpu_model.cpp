@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/bindings.hpp"
+#include "bindings/cpu/step_input.hpp"
 #include "cpu/model/model.hpp"
 
 namespace py = pybind11;
@@ -58,6 +59,15 @@ struct PlanArrays {
                 .wanted_rows = wanted_rows.data()};
     }
 };
+
+// A scheduler's own plan needs no conversion.
+void forward_plan(cpu::Model& model, const StepPlan& plan, const Longs& wanted_rows) {
+    cpu::StepInput input = step_input(plan);
+    input.num_wanted = wanted_rows.size();
+    input.wanted_rows = wanted_rows.data();
+    const py::gil_scoped_release release;
+    model.forward(input);
+}
 
 void forward(cpu::Model& model, py::handle plan, Longs wanted_rows) {
     const PlanArrays arrays(plan, std::move(wanted_rows));
@@ -126,6 +136,7 @@ void bind_cpu_model(py::module_& m) {
     py::class_<cpu::Model>(m, "Model", "The whole model as native calls.")
         .def(py::init<cpu::Context&, cpu::ModelConfig, const cpu::TensorTable&, cpu::Caches>(), py::arg("context"),
              py::arg("config"), py::arg("tensors"), py::arg("caches"), py::keep_alive<1, 2>())
+        .def("forward", &forward_plan, py::arg("plan"), py::arg("wanted_rows"))
         .def("forward", &forward, py::arg("plan"), py::arg("wanted_rows"))
         .def("logits", &logits, py::arg("wanted"))
         .def("run_drafts", &run_drafts, py::arg("anchors"), py::arg("last_positions"), py::arg("state_slots"),

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <stdexcept>
+#include <string>
 
 namespace deepinfer::cpu {
 
@@ -20,12 +20,18 @@ double lap_ms(Clock::time_point& last) {
 
 }  // namespace
 
-bool Decoder::decode(const DecodeInput& input, DecodeResult& result) {
-    const TraceSpan span = context_.call("decode");
-    if (!is_plain(input)) return false;
+bool Decoder::is_plain(const DecodeInput& input) const {
+    for (int64_t s = 0; s < input.step.num_seqs; ++s) {
+        const int64_t seq_id = input.seq_ids[s];
+        if (sampler_.knows(seq_id) && !sampler_.is_plain(seq_id, input.output_indices[s])) return false;
+    }
+    return true;
+}
+
+bool Decoder::sample(const DecodeInput& input, DecodeResult& result) {
+    const TraceSpan span = context_.call("choose");
     Clock::time_point last = Clock::now();
-    forward(input);
-    result.forward_ms = lap_ms(last);
+    find_rows(input);
     if (!choose(input, result)) return false;
     result.sample_ms = lap_ms(last);
     if (input.num_new_drafts > 0) {
@@ -35,33 +41,27 @@ bool Decoder::decode(const DecodeInput& input, DecodeResult& result) {
     return true;
 }
 
-bool Decoder::is_plain(const DecodeInput& input) const {
-    for (int64_t s = 0; s < input.step.num_seqs; ++s)
-        if (!sampler_.is_plain(input.seq_ids[s], input.output_indices[s])) return false;
-    return true;
-}
-
-void Decoder::forward(const DecodeInput& input) {
+void Decoder::find_rows(const DecodeInput& input) {
     first_rows_.clear();
     first_places_.clear();
-    wanted_rows_.clear();
+    int64_t num_rows = 0;
     for (int64_t s = 0; s < input.step.num_seqs; ++s) {
-        const int64_t end = input.step.cu_seqlens_q[s + 1];
-        first_rows_.push_back(end - 1 - input.num_drafts[s]);
-        first_places_.push_back(std::ssize(wanted_rows_));
-        for (int64_t row = first_rows_.back(); row < end; ++row) wanted_rows_.push_back(row);
+        first_rows_.push_back(input.step.cu_seqlens_q[s + 1] - 1 - input.num_drafts[s]);
+        first_places_.push_back(num_rows);
+        num_rows += 1 + input.num_drafts[s];
     }
-    StepInput step = input.step;
-    step.num_wanted = std::ssize(wanted_rows_);
-    step.wanted_rows = wanted_rows_.data();
-    model_.forward(step);
+    if (num_rows != model_.num_hidden())
+        throw std::invalid_argument("decode: the step has " + std::to_string(num_rows) +
+                                    " rows that give tokens, the latest forward pass has kept " +
+                                    std::to_string(model_.num_hidden()));
 }
 
 // Row by row: the next one is looked at only while the token drawn equals the draft that stands there.
 bool Decoder::choose(const DecodeInput& input, DecodeResult& result) {
     result.tokens.assign(static_cast<size_t>(input.step.num_seqs), {});
-    alive_.resize(static_cast<size_t>(input.step.num_seqs));
-    std::iota(alive_.begin(), alive_.end(), int64_t{0});
+    alive_.clear();
+    for (int64_t s = 0; s < input.step.num_seqs; ++s)
+        if (sampler_.knows(input.seq_ids[s])) alive_.push_back(s);
     for (int64_t depth = 0; !alive_.empty(); ++depth) {
         if (!sample_alive(input, depth)) return false;
         size_t num_left = 0;
@@ -102,6 +102,7 @@ void Decoder::propose(const DecodeInput& input, DecodeResult& result) {
     for (auto* list : {&owners_, &anchors_, &last_positions_, &state_slots_, &seq_ids_, &indices_}) list->clear();
     for (size_t s = 0; s < num_seqs; ++s) {
         const std::vector<int64_t>& tokens = result.tokens[s];
+        if (tokens.empty()) continue;
         const int64_t offset = first_rows_[s] - input.step.cu_seqlens_q[s];
         const int64_t last_position = input.step.context_lens[s] + offset + std::ssize(tokens) - 1;
         if (last_position + input.num_new_drafts >= input.max_positions) continue;

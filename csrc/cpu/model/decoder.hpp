@@ -1,4 +1,4 @@
-// A decode step as one call: all layers, the new tokens, and the drafts behind them.
+// The end of a decode step as one call: logits, the new tokens, and the drafts behind them.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,9 @@ struct DecodeInput {
 };
 
 struct DecodeResult {
-    std::vector<std::vector<int64_t>> tokens;  // [S], at least one each
+    std::vector<std::vector<int64_t>> tokens;  // [S], at least one each; none for a sequence that is not known any more
     std::vector<int64_t> draft_ids;            // [S, G], kNoDraft for none
     std::vector<float> draft_scores;           // [S, G] before temperature and sigmoid, 0 for none
-    double forward_ms = 0.0;                   // target model
     double sample_ms = 0.0;                    // output matrix, sampling, verification
     double draft_ms = 0.0;                     // draft pass with its sequential head
 };
@@ -40,13 +39,17 @@ class Decoder {
     Decoder(Context& context, Model& model, RowSampler& sampler)
         : context_(context), model_(model), sampler_(sampler) {}
 
-    // False, and no result, where a sequence needs the sampler for everything: nothing has been computed then, or a row
-    // had no token to be drawn. Throws as Model and RowSampler do.
-    bool decode(const DecodeInput& input, DecodeResult& result);
+    // Whether nothing but the logits decides the tokens of these sequences. Those that the sampler does not know any
+    // more, as they ended while the step was on its way, do not count.
+    bool is_plain(const DecodeInput& input) const;
+
+    // Behind the forward pass of the same step, in which the rows that give tokens were wanted and no others. False,
+    // and no result, where a row had no token to be drawn. Throws std::invalid_argument behind another forward pass,
+    // else as Model and RowSampler do.
+    bool sample(const DecodeInput& input, DecodeResult& result);
 
   private:
-    bool is_plain(const DecodeInput& input) const;
-    void forward(const DecodeInput& input);
+    void find_rows(const DecodeInput& input);
     bool choose(const DecodeInput& input, DecodeResult& result);
     bool sample_alive(const DecodeInput& input, int64_t depth);
     void propose(const DecodeInput& input, DecodeResult& result);
@@ -55,7 +58,7 @@ class Decoder {
     Model& model_;
     RowSampler& sampler_;
     // Scratch of a step. Row: of the step; place: its number among the wanted ones.
-    std::vector<int64_t> first_rows_, first_places_, wanted_rows_;
+    std::vector<int64_t> first_rows_, first_places_;
     std::vector<int64_t> alive_;  // sequences whose drafts were right so far
     std::vector<int64_t> places_, seq_ids_, indices_, tokens_;
     std::vector<int64_t> owners_, anchors_, last_positions_, state_slots_, draft_ids_;

@@ -37,6 +37,7 @@ class RowSampler {
 
     void add(int64_t seq_id, const SamplingRule& rule) { rules_.insert_or_assign(seq_id, rule); }
     void remove(int64_t seq_id) { rules_.erase(seq_id); }
+    bool knows(int64_t seq_id) const { return rules_.contains(seq_id); }
     // Throw std::out_of_range for an unknown sequence.
     bool is_plain(int64_t seq_id, int64_t output_index) const { return output_index >= rules_.at(seq_id).plain_from; }
     bool ends(int64_t seq_id, int64_t token) const;

@@ -1,0 +1,31 @@
+"""A step that was handed to its device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deepinfer.core.device_stream import Launched
+from deepinfer.core.step_result import StepResult
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedStep:
+    """Both phases of a step. Filled by the worker, waited for by the engine.
+
+    Attributes:
+        forward: the forward pass.
+        sample: prompt scores, new tokens and drafts behind them.
+    """
+
+    forward: Launched[None]
+    sample: Launched[StepResult]
+
+    @property
+    def done(self) -> bool:
+        """Whether `wait` would not wait."""
+        return self.sample.done
+
+    def wait(self) -> StepResult:
+        """The step's outcome, or the first exception that one of its phases raised. May be repeated."""
+        self.forward.wait()
+        return self.sample.wait()
