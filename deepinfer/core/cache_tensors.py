@@ -45,6 +45,11 @@ class CacheTensors:
     block_size: int
 
     @property
+    def window_ring(self) -> int:
+        """Slots of the window rings, the same for all layers."""
+        return next(iter(self.window.values())).num_entries
+
+    @property
     def ring_sizes(self) -> set[int]:
         """Slots of the window and compressor rings."""
         return {cache.num_entries for cache in self.window.values()} | {s.shape[1] for s in self.compressor.values()}

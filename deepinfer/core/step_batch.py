@@ -10,7 +10,8 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class StepBatch:
-    """S sequences with T rows in all, packed. Filled by the model runner from a StepPlan; read by the model.
+    """S sequences with T rows in all, packed. Filled by the model runner from a StepPlan; read by the model, whose
+    layers see a `RowBatch`.
 
     A "row" is one token of one sequence in this step. Everything is int64: tensors on the model's device, and numpy
     arrays, from which the shapes and maps of a step are made, so that nothing has to wait for the device.

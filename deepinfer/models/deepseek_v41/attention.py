@@ -40,13 +40,12 @@ class Attention:
         return self.projections.output(heads, rope)
 
     def _window(self, x: torch.Tensor, rope: tuple[torch.Tensor, torch.Tensor], ctx: StepContext) -> torch.Tensor:
-        """Key=value vectors uint8 [M, bytes] of the step's window workspace; the ring keeps what later steps need."""
-        cache, places = ctx.caches.window[self._plan.layer_id], ctx.window
-        workspace = places.gather(cache)
-        self.projections.store_key_value(x, rope, workspace, (places.row_dest, places.row_place))
-        vectors = workspace.data[:, 0]
-        places.kept[cache.num_entries].store(cache.data, vectors[places.row_dest])
-        return vectors
+        """Key=value vectors uint8 [M, bytes] that the step's windows lie in; the ring keeps what later steps need."""
+        ring = ctx.caches.window[self._plan.layer_id]
+        opened = ctx.window.open(ring)
+        self.projections.store_key_value(x, rope, opened, ctx.window.where)
+        ctx.window.close(ring, opened)
+        return opened.data.flatten(0, 1)
 
     def _attend(self, q: torch.Tensor, window: torch.Tensor, ctx: StepContext) -> torch.Tensor:
         """One softmax over window, picked entries and sink; [T, H, d]."""

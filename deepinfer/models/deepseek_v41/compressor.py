@@ -51,5 +51,5 @@ class Compressor:
         state = ctx.caches.compressor[self._plan.layer_id]
         new = torch.stack((ops.linear(x, wgate, torch.float32), ops.linear(x, self.wkv, torch.float32)), dim=1)
         pooled = ops.compress_pairs(new, state, entries.new_rows, entries.carried, self._runtime.act_dtype)
-        ctx.window.kept[state.shape[1]].store(state, new)
+        ctx.kept[state.shape[1]].store(state, new)
         return pooled

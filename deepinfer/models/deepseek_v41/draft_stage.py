@@ -43,9 +43,9 @@ class DraftStage:
         All rows are written, drafts that will be rejected too: their positions are written again before anyone reads.
         """
         cache = ctx.caches.window[self._cache_id]
-        kept = ctx.window.kept[cache.num_entries]
-        rope = self._rope.at(ctx.batch.positions[kept.rows])
-        self.projections.store_key_value(x[kept.rows], rope, cache, (kept.slots, kept.ring_slots))
+        kept = ctx.kept[cache.num_entries]
+        rope = self._rope.at(kept.of(ctx.batch.positions))
+        self.projections.store_key_value(kept.of(x), rope, cache, (kept.slots, kept.ring_slots))
 
     def __call__(
         self, streams: torch.Tensor, pre: torch.Tensor, ctx: DraftContext

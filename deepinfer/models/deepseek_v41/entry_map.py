@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from deepinfer.core.cache_tensors import VectorCache
+from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.paged_entries import PagedEntries
 from deepinfer.core.step_batch import StepBatch
@@ -21,10 +22,10 @@ class EntryMap:
         block_ids: [B] block tables, one behind the other.
         first_block: [T] where the table of each row's sequence begins.
         num_visible: [T] complete groups at each row: floor((p + 1) / ratio).
-        max_visible: python int, largest num_visible of the step.
-        new_rows: [n] rows that complete a group whose entry is not there yet.
+        max_visible: python int, largest num_visible of the step, or more.
+        new_rows: [n] rows that may complete a group whose entry is not there yet.
         new_positions: [n] position at which the entry that each of them completes begins.
-        new_blocks, new_places: [n] where that entry goes.
+        new_blocks, new_places: [n] where that entry goes; block -1: nothing is completed.
         carried: [n] place of the token before in the compressor's ring, slot * ring + position % ring; -1 for one
             that is in this step.
     """
@@ -70,6 +71,28 @@ class EntryMap:
             new_blocks=batch.block_ids[tables],
             new_places=places,
             carried=kept,
+        )
+
+    @classmethod
+    def of_decode(cls, batch: DecodeBatch, ratio: int, block_size: int, ring: int) -> EntryMap:
+        """The same of rows made on the device, of which every one is a candidate: their number must not depend on
+        positions.
+        """
+        rows, positions = batch.rows, batch.positions
+        entries, per_block = positions // ratio, block_size // ratio
+        completes = ((positions + 1) % ratio == 0) & (rows.seqs >= 0)
+        blocks = batch.block_ids[rows.first_blocks + entries // per_block]
+        before = rows.state_slots * ring + (positions - 1) % ring
+        return cls(
+            block_ids=batch.block_ids,
+            first_block=rows.first_blocks,
+            num_visible=(positions + 1) // ratio,
+            max_visible=batch.max_len // ratio,
+            new_rows=torch.arange(batch.num_rows, device=positions.device),
+            new_positions=entries * ratio,
+            new_blocks=torch.where(completes, blocks, -1),
+            new_places=entries % per_block,
+            carried=torch.where(batch.offsets > 0, -1, before),
         )
 
     def of(self, cache: VectorCache) -> PagedEntries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.core.tensor_source import TensorSource
@@ -59,14 +60,28 @@ class DeepSeekV41Model:
     @torch.inference_mode()
     def forward(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> torch.Tensor:
         """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`."""
-        whole = ctx = StepContext.build(self.runtime, batch, caches, probe)
-        streams, pre = self.runtime.initial_streams(batch.token_ids, self.embedding)
+        return self._run(StepContext.build(self.runtime, batch, caches, probe))
+
+    @torch.inference_mode()
+    def decode(self, batch: DecodeBatch, caches: CacheTensors) -> torch.Tensor:
+        """The same for a decode step whose rows were made on the device; hidden [T, D] of all rows.
+
+        No shape depends on what the tensors hold and nothing waits for the device, with ops that do not: a captured
+        CUDA graph of this call serves every step with as many rows. The hidden state of a padding row means nothing.
+        """
+        return self._run(StepContext.of_decode(self.runtime, batch, caches))
+
+    def _run(self, whole: StepContext) -> torch.Tensor:
+        ctx = whole
+        streams, pre = self.runtime.initial_streams(ctx.batch.token_ids, self.embedding)
         for layer in self.layers:
             streams, pre, ctx = layer(streams, pre, ctx)
         featured = ctx if ctx.features else whole
         if self.draft is not None and featured.features:
             self.draft.store_context(featured)
-        rows = ctx.batch.logit_rows
+        if ctx.logit_rows is None:
+            return self.head.hidden(streams, pre)
+        rows = ctx.logit_rows
         hidden = self.head.hidden(*(self.runtime.ops.gather_rows(values, rows) for values in (streams, pre)))
         ctx.probe.record("final.hidden", hidden, rows)
         return hidden

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.step_batch import StepBatch
 
@@ -16,12 +17,12 @@ class RingRows:
     """Rows that a ring keeps after this step, int64 [n] each; made once per step and ring size.
 
     Attributes:
-        rows: rows of the step.
-        slots: their state slots.
+        rows: rows of the step; None: all of them, in their order.
+        slots: their state slots; -1 for padding.
         ring_slots: their places in the ring.
     """
 
-    rows: torch.Tensor
+    rows: torch.Tensor | None
     slots: torch.Tensor
     ring_slots: torch.Tensor
 
@@ -34,8 +35,24 @@ class RingRows:
         seq, positions = batch.row_seq, batch.row_positions
         oldest = np.maximum(batch.starts + batch.lengths - ring, batch.window_starts)
         rows = np.flatnonzero(positions >= oldest[seq])
-        return cls(*device_arrays(batch.positions.device, rows, batch.state_slots[seq[rows]], positions[rows] % ring))
+        device, slots, ring_slots = batch.positions.device, batch.state_slots[seq[rows]], positions[rows] % ring
+        if len(rows) == len(positions):
+            return cls(None, *device_arrays(device, slots, ring_slots))
+        return cls(*device_arrays(device, rows, slots, ring_slots))
+
+    @classmethod
+    def of_decode(cls, batch: DecodeBatch, ring: int) -> RingRows:
+        """All rows: no ring has fewer slots than a sequence has rows in a decode step."""
+        rows = batch.rows
+        return cls(None, torch.where(rows.seqs >= 0, rows.state_slots, -1), rows.positions % ring)
+
+    def of(self, values: torch.Tensor) -> torch.Tensor:
+        """The kept rows of `values` [T, ...]."""
+        return values if self.rows is None else values[self.rows]
 
     def store(self, ring: torch.Tensor, values: torch.Tensor) -> None:
-        """Write the kept rows of `values` [T, ...] into `ring` [slots, ring, ...]."""
-        ring[self.slots, self.ring_slots] = values[self.rows]
+        """Write the kept rows of `values` [T, ...] into `ring` [slots, ring, ...].
+
+        Padding goes to the last slot, which is nobody's where there is padding (`allocate_caches`).
+        """
+        ring[self.slots, self.ring_slots] = self.of(values)

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.probe import Probe
+from deepinfer.core.row_batch import RowBatch
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.models.deepseek_v41.entry_map import EntryMap
 from deepinfer.models.deepseek_v41.kept_rows import KeptRows, cuts_windows
+from deepinfer.models.deepseek_v41.ring_rows import RingRows
+from deepinfer.models.deepseek_v41.ring_window import RingWindow
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.window_map import WindowMap
+from deepinfer.models.deepseek_v41.windows import Windows
 
 
 @dataclass(slots=True)
@@ -25,6 +30,8 @@ class StepContext:
         probe: research hooks.
         window: sliding-window map, the same for all layers.
         entries: paging map per compression ratio.
+        kept: the rows that each ring (window or compressor) keeps, by its number of slots.
+        logit_rows: int64 [L] rows of the batch whose final hidden state is wanted; None: all.
         rows: int64 [T] numbers of the batch's rows in the context that this one narrows; None: all of its rows.
         consumer: what the consumer layers work in, when that is not this context (YOCO prefill).
         picks: entry numbers attended to, int64 [T, index_topk], by index source layer; filled by that layer's indexer.
@@ -32,11 +39,13 @@ class StepContext:
         features: mean of the streams [T, D] as they enter a draft target layer's attention, by layer.
     """
 
-    batch: StepBatch
+    batch: RowBatch
     caches: CacheTensors
     probe: Probe
-    window: WindowMap
+    window: Windows
     entries: dict[int, EntryMap]
+    kept: dict[int, RingRows]
+    logit_rows: torch.Tensor | None = None
     rows: torch.Tensor | None = None
     consumer: StepContext | None = None
     picks: dict[int, torch.Tensor] = field(default_factory=dict)
@@ -56,15 +65,43 @@ class StepContext:
         return ctx
 
     @classmethod
+    def of_decode(cls, runtime: ModelRuntime, batch: DecodeBatch, caches: CacheTensors) -> StepContext:
+        """Context of a decode step whose rows were made on the device; nothing here depends on their values.
+
+        Every decode step sees whole windows and has all its rows in all layers.
+        """
+        window, ring = runtime.config.sliding_window, caches.window_ring
+        block_size, rings = caches.block_size, _compressor_rings(runtime, caches)
+        return cls(
+            batch=batch,
+            caches=caches,
+            probe=Probe(),
+            window=RingWindow.of_decode(batch, window, ring),
+            entries={ratio: EntryMap.of_decode(batch, ratio, block_size, rings[ratio]) for ratio in rings},
+            kept={size: RingRows.of_decode(batch, size) for size in caches.ring_sizes},
+        )
+
+    @classmethod
     def _over(cls, runtime: ModelRuntime, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
-        config = runtime.config
-        rings = {plan.ratio: 1 for plan in config.layer_plans if plan.ratio}
-        for layer_id, state in caches.compressor.items():
-            rings[config.layer_plans[layer_id].ratio] = state.shape[1]
+        window, ring = runtime.config.sliding_window, caches.window_ring
+        block_size, rings = caches.block_size, _compressor_rings(runtime, caches)
+        kept = {size: RingRows.build(batch, size) for size in caches.ring_sizes}
+        in_place = RingWindow.fits(batch, window, ring)
         return cls(
             batch=batch,
             caches=caches,
             probe=probe,
-            window=WindowMap.build(batch, config.sliding_window, caches),
-            entries={ratio: EntryMap.build(batch, ratio, caches.block_size, ring) for ratio, ring in rings.items()},
+            window=RingWindow.build(batch, window, ring) if in_place else WindowMap.build(batch, window, kept[ring]),
+            entries={ratio: EntryMap.build(batch, ratio, block_size, rings[ratio]) for ratio in rings},
+            kept=kept,
+            logit_rows=batch.logit_rows,
         )
+
+
+def _compressor_rings(runtime: ModelRuntime, caches: CacheTensors) -> dict[int, int]:
+    """Slots of the compressor rings by compression ratio; 1 for ratio 1, which has none."""
+    config = runtime.config
+    rings = {plan.ratio: 1 for plan in config.layer_plans if plan.ratio}
+    for layer_id, state in caches.compressor.items():
+        rings[config.layer_plans[layer_id].ratio] = state.shape[1]
+    return rings

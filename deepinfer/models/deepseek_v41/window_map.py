@@ -1,4 +1,4 @@
-"""Where each row of a step finds the keys of its sliding window."""
+"""Sliding windows of a step that has more rows of a sequence than its ring has slots to spare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from deepinfer.core.cache_tensors import CacheTensors, VectorCache
+from deepinfer.core.cache_tensors import VectorCache
 from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.models.deepseek_v41.ring_rows import RingRows
@@ -18,7 +18,7 @@ class WindowMap:
     """Gather and store maps over a workspace [history of seq 0 | rows of seq 0 | history of seq 1 | ...].
 
     The history of a sequence is its last min(context, window - 1) tokens, as far as windows may look back, read from
-    the ring before anything is written. All tensors int64 on the model's device.
+    the ring before anything is written. All tensors int64 on the model's device. See `Windows`.
 
     Attributes:
         size: workspace vectors M.
@@ -28,7 +28,7 @@ class WindowMap:
         row_place: [T] zeros: a workspace is a cache of units with one entry.
         window_index: [T, W] workspace index of window offset j (position p - W + 1 + j), -1 before the
             first position that windows may look at.
-        kept: the rows that each ring (window or compressor) keeps, by its number of slots.
+        kept: the rows that the rings keep.
     """
 
     size: int
@@ -38,10 +38,10 @@ class WindowMap:
     row_dest: torch.Tensor
     row_place: torch.Tensor
     window_index: torch.Tensor
-    kept: dict[int, RingRows]
+    kept: RingRows
 
     @classmethod
-    def build(cls, batch: StepBatch, window: int, caches: CacheTensors) -> WindowMap:
+    def build(cls, batch: StepBatch, window: int, kept: RingRows) -> WindowMap:
         """Same map for every layer of a step."""
         seq, positions = batch.row_seq, batch.row_positions
         history = np.clip(batch.starts - batch.window_starts, 0, window - 1)
@@ -67,11 +67,20 @@ class WindowMap:
             row_dest=dest,
             row_place=torch.zeros_like(dest),
             window_index=torch.where(num_seen[:, None] + steps >= 0, dest[:, None] + steps, -1),
-            kept={ring: RingRows.build(batch, ring) for ring in caches.ring_sizes},
+            kept=kept,
         )
 
-    def gather(self, cache: VectorCache) -> VectorCache:
-        """A workspace with the history from the ring; this step's rows are to be stored."""
-        workspace = cache.data.new_empty((self.size, 1, cache.data.shape[2]))
-        workspace[self.history_dest, 0] = cache.data[self.history_slot, self.history_position % cache.num_entries]
-        return VectorCache(workspace, cache.format)
+    @property
+    def where(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Units and places of the step's rows, int64 [T] each."""
+        return self.row_dest, self.row_place
+
+    def open(self, ring: VectorCache) -> VectorCache:
+        """A workspace with the history from the ring."""
+        workspace = ring.data.new_empty((self.size, 1, ring.data.shape[2]))
+        workspace[self.history_dest, 0] = ring.data[self.history_slot, self.history_position % ring.num_entries]
+        return VectorCache(workspace, ring.format)
+
+    def close(self, ring: VectorCache, workspace: VectorCache) -> None:
+        """Keep in the ring what later steps need."""
+        self.kept.store(ring.data, workspace.data[self.row_dest, 0])

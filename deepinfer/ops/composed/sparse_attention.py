@@ -44,6 +44,7 @@ def sparse_attention(
     Returns:
         out_dtype [T, H, d].
     """
+    window, window_index = _compact(window, window_index)
     decoded = ops.decode_vectors(window, window_format)
     if entries is None or picks is None:
         return ops.attend_vectors(q, decoded, window_index, None, None, sink, scale=scale, out_dtype=out_dtype)
@@ -58,3 +59,14 @@ def sparse_attention(
             ops.attend_vectors(q[rows], decoded, index, vectors, valid, sink, scale=scale, out_dtype=out_dtype)
         )
     return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _compact(window: torch.Tensor, window_index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same windows with every place of theirs behind each other, where that is less than all vectors.
+
+    Rings are handed in whole, whatever part of them the step's rows look at.
+    """
+    if window.shape[0] <= window_index.numel():
+        return window, window_index
+    numbers = torch.arange(window_index.numel(), device=window_index.device).view(window_index.shape)
+    return window[window_index.clamp(min=0).view(-1)], torch.where(window_index >= 0, numbers, -1)
