@@ -62,7 +62,7 @@ class LLM:
         generation_config: "auto": the checkpoint's file gives default sampling parameters; "none": it does not.
         load_format, engram_storage: "dummy" for random weights; "host" (pinned) or "disk" for a GPU's Engram tables.
         numerics: "official", "fp32-quant" or "fp32".
-        enforce_eager: no captured graphs (none are as yet); None: the environment's default, else False.
+        enforce_eager: no CUDA graphs; None: the environment's default, else False.
         batch_invariant: a result does not depend on its neighbours; None: the backend's default.
         num_threads: CPU threads of a forward pass; None: one for a small model, else the usable cores, at most 4 and at
             most torch's own number. Results do not depend on it; torch's number is back after every step.

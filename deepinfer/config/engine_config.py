@@ -56,7 +56,7 @@ class EngineConfig:
         engram_storage: where a GPU's engine keeps Engram tables: "host" (pinned memory, rows read by the GPU), "disk"
             (mapped files, rows gathered by the host) or "auto" (host where half of the free memory holds them). A CPU's
             engine reads the mapped files. Results do not depend on it.
-        enforce_eager: no captured graphs on a GPU; without effect as yet, since no graphs are captured.
+        enforce_eager: a GPU's decode steps run operation by operation instead of being replayed from CUDA graphs.
         batch_invariant: results do not depend on the batch; None: the backend's default.
         num_threads: CPU threads of a forward pass, 1 .. 1024; None: by model and machine. Results do not depend on it.
         cpu_isa: instruction set of native CPU kernels: "auto" (the widest of the machine), "scalar", "avx2" or

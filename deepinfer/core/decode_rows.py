@@ -38,3 +38,24 @@ class DecodeRows:
     num_rows: torch.Tensor
     context_lens: torch.Tensor
     seq_slots: torch.Tensor
+
+    @classmethod
+    def allocate(cls, num_rows: int, num_seqs: int, device: torch.device) -> DecodeRows:
+        """Zeroed."""
+        rows = [torch.zeros(num_rows, dtype=torch.int64, device=device) for _ in range(5)]
+        seqs = [torch.zeros(num_seqs, dtype=torch.int64, device=device) for _ in range(4)]
+        return cls(*rows, *seqs)
+
+    def narrowed(self, num_rows: int, num_seqs: int) -> DecodeRows:
+        """The first rows and sequences, in the same memory."""
+        return DecodeRows(
+            token_ids=self.token_ids[:num_rows],
+            positions=self.positions[:num_rows],
+            seqs=self.seqs[:num_rows],
+            state_slots=self.state_slots[:num_rows],
+            first_blocks=self.first_blocks[:num_rows],
+            first_rows=self.first_rows[:num_seqs],
+            num_rows=self.num_rows[:num_seqs],
+            context_lens=self.context_lens[:num_seqs],
+            seq_slots=self.seq_slots[:num_seqs],
+        )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.device_arrays import device_arrays
 
 
 def copy_cache_units(caches: CacheTensors, slot_copies: np.ndarray, block_copies: np.ndarray) -> None:
@@ -20,9 +20,8 @@ def copy_cache_units(caches: CacheTensors, slot_copies: np.ndarray, block_copies
     rings = [cache.data for cache in caches.window.values()] + list(caches.compressor.values())
     pages = [cache.data for pool in (caches.main, caches.index) for cache in pool.values()]
     for pairs, tensors in ((slot_copies, rings), (block_copies, pages)):
-        if not len(pairs):
+        if not len(pairs) or not tensors:
             continue
-        units = torch.from_numpy(pairs.astype(np.int64))
+        source, destination = device_arrays(tensors[0].device, *pairs.T)
         for tensor in tensors:
-            source, destination = units.to(tensor.device).unbind(1)
             tensor[destination] = tensor[source]

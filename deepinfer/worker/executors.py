@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -19,6 +19,8 @@ from deepinfer.sampling.token_sampler import TokenSampler
 from deepinfer.worker.native_decoder import NativeDecoder
 from deepinfer.worker.native_draft_executor import NativeDraftExecutor
 from deepinfer.worker.native_executor import NativeExecutor
+from deepinfer.worker.static_decoder import StaticDecoder
+from deepinfer.worker.static_executor import StaticExecutor
 from deepinfer.worker.torch_draft_executor import TorchDraftExecutor
 from deepinfer.worker.torch_executor import TorchExecutor
 
@@ -61,6 +63,10 @@ class Executors:
         max_positions = model.runtime.max_positions
         decoder = NativeDecoder(native, native_sampler, backend.context, probe, max_positions)
         return cls(NativeExecutor(native, target, probe), native_sampler, draft, decoder)
+
+    def with_static_decode(self, decoder: StaticDecoder | None, probe: Probe) -> Executors:
+        """The same, with decode steps of the target run by `decoder`, if there is one."""
+        return self if decoder is None else replace(self, target=StaticExecutor(self.target, decoder, probe))
 
 
 def _cuda_parts(

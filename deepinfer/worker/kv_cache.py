@@ -76,13 +76,25 @@ def table_block_size(table: tuple[CacheSpec, ...]) -> int | None:
 
 
 def allocate_caches(
-    table: tuple[CacheSpec, ...], num_blocks: int, num_slots: int, device: torch.device | str = "cpu"
+    table: tuple[CacheSpec, ...],
+    num_blocks: int,
+    num_slots: int,
+    device: torch.device | str = "cpu",
+    *,
+    has_spare_slot: bool | None = None,
 ) -> CacheTensors:
-    """Zeroed tensors for the table. On a CPU the pages are touched (and counted by the system) on first use only."""
+    """Zeroed tensors for the table. On a CPU the pages are touched (and counted by the system) on first use only.
+
+    With `has_spare_slot` the compressor rings have a slot behind the `num_slots` of the scheduler: rows that are there
+    to pad a step write into it. (Padding is not stored in any other cache.) None: on a GPU.
+    """
     pools: dict[CacheKind, dict[int, VectorCache]] = {kind: {} for kind in CacheKind}
     compressor: dict[int, torch.Tensor] = {}
+    spare_slots = torch.device(device).type == "cuda" if has_spare_slot is None else has_spare_slot
     for spec in table:
         units = num_blocks if spec.kind in _PAGED else num_slots
+        if spec.kind is CacheKind.COMPRESSOR:
+            units += spare_slots
         data = _zeros((units, spec.num_entries, spec.entry_bytes), torch.device(device))
         if spec.kind is CacheKind.COMPRESSOR:
             shape = (units, spec.num_entries, 2, spec.format.dim)

@@ -23,6 +23,13 @@ class ScratchPlan:
     token_ids: np.ndarray
     positions: np.ndarray
     lookback_ids: np.ndarray
+    remap: np.ndarray
+    draft_caps: np.ndarray
+    max_lens: np.ndarray
+    num_draft_rows: int
+    rate_factors: np.ndarray
+    kind: str = "decode"
+    previous_step_id: int = -1
     keeps_draft_context: bool = True
 
     @classmethod
@@ -53,4 +60,9 @@ class ScratchPlan:
             token_ids=token_ids,
             positions=context_len + offsets,
             lookback_ids=np.repeat(token_ids[firsts][:, None], num_lookback, axis=1),
+            remap=np.full(count, -1, np.int32),
+            draft_caps=np.asarray(lengths, dtype=np.int32) - 1,
+            max_lens=np.full(count, context_len + max(lengths) + 1, np.int32),
+            num_draft_rows=len(token_ids) - count,
+            rate_factors=np.ones(max(lengths) - 1, np.float32),
         )

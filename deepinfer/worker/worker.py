@@ -26,6 +26,7 @@ from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.cuda_stream import CudaStream
+from deepinfer.worker.decode_setup import static_decoder
 from deepinfer.worker.device import memory_probe, resolve_device
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.executors import Executors
@@ -92,9 +93,7 @@ class Worker:
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
         num_drafts = config.speculative.num_drafts or 0
-        runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_len, config.yoco.mode)
-        options = LoadOptions(config.load_format, num_drafts > 0, config.engram_storage)
-        model = load_model(runtime, directory, device, options)
+        model = _load_model(config, model_config, directory, backend, device)
         dtype, block_size = config.cache.kv_cache_dtype, config.cache.block_size
         table = cache_table(model_config, config.numerics, dtype, block_size, num_drafts)
         self.model_shape = model_shape(model_config, config.numerics, table, num_drafts)
@@ -102,6 +101,7 @@ class Worker:
         logger.info("caches on %s:\n  %s", device, plan.explain().replace("\n", "\n  "))
         caches = allocate_caches(table, plan.num_blocks, plan.num_slots, device)
         executors = Executors.build(backend, model, caches, Sampler(num_valid_ids, eos_token_ids), self.probe)
+        executors = executors.with_static_decode(static_decoder(config, model, caches), self.probe)
         memory = DraftMemory(config.scheduler.max_num_seqs) if config.speculative.acceptance == "rejection" else None
         proposer = None
         self.profiler: StepProfiler | None = None
@@ -176,6 +176,20 @@ class Worker:
         if self._runner is None:
             raise EngineClosedError("this worker is closed")
         return self._runner
+
+
+def _load_model(
+    config: EngineConfig,
+    model_config: DeepSeekV41Config,
+    directory: Path,
+    backend: SelectedBackend,
+    device: torch.device,
+) -> DeepSeekV41Model:
+    assert config.scheduler.max_model_len is not None, "the engine config is not resolved"
+    max_len = config.scheduler.max_model_len
+    runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_len, config.yoco.mode)
+    with_drafts = config.speculative.num_drafts is not None
+    return load_model(runtime, directory, device, LoadOptions(config.load_format, with_drafts, config.engram_storage))
 
 
 def _plan_memory(

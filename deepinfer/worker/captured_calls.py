@@ -1,0 +1,78 @@
+"""Runs static work as CUDA graphs: one launch instead of thousands."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from deepinfer.logging import get_logger
+
+logger = get_logger(__name__)
+
+
+class CapturedCalls:
+    """See `StaticCalls`. A key's first call runs eagerly, which also compiles and loads what it needs, and is then
+    captured; later calls replay the graph.
+
+    All graphs share one memory pool: they run one after the other on one stream, and what they leave lies outside.
+    A graph that does not fit into the memory is done without: its key stays eager.
+
+    Args:
+        device: the GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device)
+        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}
+
+    @property
+    def num_graphs(self) -> int:
+        """Graphs captured so far."""
+        return sum(graph is not None for graph in self._graphs.values())
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Replay the key's graph, or run `work` and capture it."""
+        graph = self._graphs.get(key)
+        if graph is not None:
+            graph.replay()
+            return
+        work()
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(key, work)
+
+    def clear(self) -> None:
+        """Free all graphs and the pool's memory."""
+        self._graphs.clear()
+
+    def _capture(self, key: Hashable, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
+        """Record what `work` launches; nothing of it runs."""
+        graph = torch.cuda.CUDAGraph()
+        self._stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with _collector_off(), torch.cuda.stream(self._stream):
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
+                    work()
+                finally:
+                    graph.capture_end()
+        except torch.cuda.OutOfMemoryError as error:
+            logger.warning("no memory for the CUDA graph of %s, which stays eager: %s", key, error)
+            return None
+        torch.cuda.current_stream().wait_stream(self._stream)
+        return graph
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """The garbage collector may free GPU memory at any time, which a capture does not allow."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,67 @@
+"""Whether and how an engine's decode steps run from static tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from deepinfer.config.engine_config import EngineConfig
+from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.decode_sizes import DecodeSizes
+from deepinfer.logging import get_logger
+from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.worker.captured_calls import CapturedCalls
+from deepinfer.worker.eager_calls import EagerCalls
+from deepinfer.worker.static_calls import StaticCalls
+from deepinfer.worker.static_decoder import StaticDecoder
+
+logger = get_logger(__name__)
+
+
+def decode_sizes(config: EngineConfig, model_config: DeepSeekV41Config) -> DecodeSizes:
+    """Sizes of all decode steps; `config` is resolved."""
+    scheduler, num_drafts = config.scheduler, config.speculative.num_drafts or 0
+    assert scheduler.max_model_len is not None, "the engine config is not resolved"
+    longest = scheduler.max_model_len + 2 * num_drafts + 1  # what a linked plan reserves blocks for
+    return DecodeSizes(
+        max_num_seqs=scheduler.max_num_seqs,
+        num_drafts=num_drafts,
+        num_lookback=model_config.engram_max_ngram_size - 1 if model_config.has_engram else 0,
+        max_len=scheduler.max_model_len,
+        max_blocks=scheduler.max_num_seqs * -(-longest // config.cache.block_size),
+    )
+
+
+def static_decoder(config: EngineConfig, model: DeepSeekV41Model, caches: CacheTensors) -> StaticDecoder | None:
+    """Runs decode steps from static tensors; None where they run component by component. `config` is resolved."""
+    calls = _static_calls(config, model)
+    return None if calls is None else StaticDecoder(model, caches, decode_sizes(config, model.runtime.config), calls)
+
+
+def _static_calls(config: EngineConfig, model: DeepSeekV41Model) -> StaticCalls | None:
+    device = model.embedding.device
+    if device.type != "cuda" or config.backend != "cuda":
+        return None
+    reason = _why_not_static(config, model)
+    if reason is not None:
+        logger.info("decode steps run without static tensors: %s", reason)
+        return None
+    if config.enforce_eager:
+        return EagerCalls()
+    return CapturedCalls(device)
+
+
+def _why_not_static(config: EngineConfig, model: DeepSeekV41Model) -> str | None:
+    # Not among the imports above: without a GPU no kernel is loaded.
+    from deepinfer.ops.cuda.static_support import why_not_static
+    from tilelang_ops.jit.arch import arch_of
+
+    for layer in model.layers:
+        if layer.engram is not None and not _is_readable(layer.engram.table):
+            return "the host gathers the rows of Engram tables (engram_storage)"
+    arch = arch_of(model.embedding.device)
+    return why_not_static(model.runtime.config, config.numerics, config.cache.kv_cache_dtype, arch)
+
+
+def _is_readable(table: torch.Tensor) -> bool:
+    return table.is_cuda or table.is_pinned()

@@ -1,0 +1,73 @@
+"""Runs decode steps from static tensors: one transfer in, and everything that follows on the device."""
+
+from __future__ import annotations
+
+import torch
+
+from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.decode_rows import DecodeRows
+from deepinfer.core.decode_sizes import DecodeSizes
+from deepinfer.core.device_outcome import DeviceOutcome
+from deepinfer.core.step_plan import ForwardPlan
+from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.worker.decode_buckets import DecodeBuckets
+from deepinfer.worker.decode_fields import DecodeFields
+from deepinfer.worker.decode_step import DecodeStep
+from deepinfer.worker.decode_upload import DecodeUpload
+from deepinfer.worker.resolve_rows import resolve_rows
+from deepinfer.worker.static_calls import StaticCalls
+
+
+class StaticDecoder:
+    """Resolves a decode plan on the device, runs the layers and gives the logits of all rows.
+
+    A plan is padded to a number of rows and a bound of lengths, for each of which the same operations run on the same
+    addresses: `calls` may replay them. The plan may be linked: what it does not know yet is read from `outcome`, where
+    sampling has left, or will have left by the time the device gets there, what came of the step before.
+
+    Args:
+        model: loaded target model.
+        caches: allocated with a spare state slot (`allocate_caches`).
+        sizes: of all steps.
+        calls: runs the steps.
+
+    Attributes:
+        outcome: of the newest step; sampling fills its part in.
+        sizes: of all steps.
+        calls: for whatever else runs from static tensors behind a step.
+    """
+
+    def __init__(self, model: DeepSeekV41Model, caches: CacheTensors, sizes: DecodeSizes, calls: StaticCalls) -> None:
+        device, runtime = model.embedding.device, model.runtime
+        self.outcome = DeviceOutcome.allocate(sizes.max_num_seqs, sizes.num_drafts, sizes.num_lookback, device)
+        self.sizes = sizes
+        self.calls = calls
+        self._model = model
+        self._caches = caches
+        self._buckets = DecodeBuckets.build(sizes, runtime.config.index_topk)
+        self._fields = DecodeFields.allocate(sizes, device)
+        self._upload = DecodeUpload(sizes, self._fields)
+        self._rows = DecodeRows.allocate(sizes.max_rows, sizes.max_num_seqs, device)
+        self._hidden = torch.zeros(sizes.max_rows, runtime.config.hidden_size, dtype=runtime.act_dtype, device=device)
+
+    @torch.inference_mode()
+    def forward(self, plan: ForwardPlan) -> DecodeStep:
+        """Launch a decode plan, exact or linked; nobody waits for the device.
+
+        A linked plan goes on from the step that `forward` ran last. Its cache copies have been made.
+        """
+        self._upload.send(plan)
+        num_seqs, buckets = len(plan.seq_ids), self._buckets
+        num_rows = buckets.rows_for(num_seqs + plan.num_draft_rows)
+        max_len = buckets.length_for(int(plan.context_lens.max()) + 1 + self.sizes.num_drafts)
+        splits = bool(plan.previous_step_id >= 0 and plan.draft_caps.sum() > plan.num_draft_rows)
+        rows = self._rows.narrowed(num_rows, min(num_rows, self.sizes.max_num_seqs))
+        self.calls.run(("decode", num_rows, max_len, splits), lambda: self._run(rows, max_len, splits))
+        hidden = self._hidden[:num_rows]
+        narrow = self._rows.narrowed(num_rows, buckets.seqs_for(num_seqs))
+        return DecodeStep(narrow, hidden, self._model.logits(hidden))
+
+    def _run(self, rows: DecodeRows, max_len: int, splits: bool) -> None:
+        fields = self._fields.narrowed(rows.num_rows.shape[0])
+        batch = resolve_rows(fields, self.outcome, rows, splits=splits, max_len=max_len)
+        self._hidden[: batch.num_rows].copy_(self._model.decode(batch, self._caches))

@@ -1,0 +1,65 @@
+"""Runs decode steps from static tensors and every other step component by component."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deepinfer.core.device_arrays import device_arrays
+from deepinfer.core.logit_rows import LogitRows
+from deepinfer.core.probe import Probe
+from deepinfer.core.step_executor import StepExecutor
+from deepinfer.core.step_plan import ForwardPlan
+from deepinfer.worker.decode_step import DecodeStep
+from deepinfer.worker.static_decoder import StaticDecoder
+
+
+class StaticExecutor:
+    """See `StepExecutor`. While a research hook is attached the components run.
+
+    Args:
+        target: runs what has no static form.
+        decoder: runs decode steps.
+        probe: research hooks, shared with the engine.
+    """
+
+    def __init__(self, target: StepExecutor, decoder: StaticDecoder, probe: Probe) -> None:
+        self.decoder = decoder
+        self._target = target
+        self._probe = probe
+        self._step: DecodeStep | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """Columns of logits."""
+        return self._target.vocab_size
+
+    @property
+    def calls_torch(self) -> bool:
+        """Whether `forward` calls torch operations."""
+        return True
+
+    def takes(self, plan: ForwardPlan) -> bool:
+        """Whether a step runs from static tensors."""
+        return plan.kind == "decode" and not self._probe.is_attached
+
+    def decode(self, plan: ForwardPlan) -> DecodeStep:
+        """Run all layers of a plan that it `takes`; the logits of all rows stay on the device."""
+        self._step = self.decoder.forward(plan)
+        return self._step
+
+    def forward(self, plan: ForwardPlan, wanted_rows: np.ndarray) -> None:
+        """Run all layers; see `StepExecutor`."""
+        if self.takes(plan):
+            self.decode(plan)
+        else:
+            self._step = None
+            self._target.forward(plan, wanted_rows)
+
+    def logits(self, rows: np.ndarray) -> LogitRows:
+        """Logits float32 [n, vocab] of wanted rows."""
+        if self._step is None:
+            return self._target.logits(rows)
+        logits = self._step.logits
+        if np.array_equal(rows, np.arange(len(rows))):
+            return logits[: len(rows)]
+        return logits[device_arrays(logits.device, rows)[0]]

@@ -1,0 +1,54 @@
+"""Decode steps from static tensors: the same bits as component by component on tensors of each step's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from deepinfer import LLM, SamplingParams
+from deepinfer.checkpoint.writer import write_random_checkpoint
+from tests.support.golden_case import logprob_matrix
+from tests.support.static_engine import static_engine
+from tests.support.tiny_config import tiny_config
+
+VOCAB = 288
+PROMPTS = [list(range(3, 3 + length)) for length in (1, 9, 30, 17, 3)]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tiny")
+    write_random_checkpoint(tiny_config(dspark_target_layer_ids=[7, 2]), path, seed=3)
+    return path
+
+
+def rows_of(llm: LLM) -> list[torch.Tensor]:
+    params = [
+        SamplingParams(temperature=0, max_tokens=length, ignore_eos=True, logprobs=-1, prompt_logprobs=-1)
+        for length in (14, 9, 12, 5, 14)
+    ]
+    outputs = llm.generate(PROMPTS, params, use_tqdm=False, strict=True)
+    return [logprob_matrix(output, VOCAB) for output in outputs]
+
+
+@pytest.mark.parametrize("speculative", ["off", {"num_drafts": 3}])
+@pytest.mark.parametrize(
+    ("backend", "numerics"), [("cpu", "official"), ("cpu", "fp32-quant"), ("cpu", "fp32"), ("reference", "official")]
+)
+def test_equals_components(
+    backend: str, numerics: str, speculative: Any, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C1, C2, Engram, candidates, drafts, prefill between decode steps, fewer sequences towards the end."""
+    options = {"max_model_len": 64, "block_size": 4, "max_num_seqs": 6, "max_prefill_chunk": 11}
+    with LLM(checkpoint, backend=backend, numerics=numerics, speculative=speculative, **options) as llm:
+        expected = rows_of(llm)
+    with (
+        static_engine(monkeypatch) as steps,
+        LLM(checkpoint, backend=backend, numerics=numerics, speculative=speculative, **options) as llm,
+    ):
+        got = rows_of(llm)
+    assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
+    assert steps.num_padded > 0 and steps.num_whole > 0
