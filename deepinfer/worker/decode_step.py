@@ -15,10 +15,8 @@ class DecodeStep:
 
     Attributes:
         rows: T rows and S sequences, padding included; T and S depend on the step's bucket.
-        hidden: [T, D] final hidden states in the activation dtype.
-        logits: float32 [T, vocab]; those of padding rows mean nothing.
+        hidden: [T, D] final hidden states in the activation dtype; those of padding rows mean nothing.
     """
 
     rows: DecodeRows
     hidden: torch.Tensor
-    logits: torch.Tensor

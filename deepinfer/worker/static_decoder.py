@@ -19,7 +19,7 @@ from deepinfer.worker.static_calls import StaticCalls
 
 
 class StaticDecoder:
-    """Resolves a decode plan on the device, runs the layers and gives the logits of all rows.
+    """Resolves a decode plan on the device and runs the layers.
 
     A plan is padded to a number of rows and a bound of lengths, for each of which the same operations run on the same
     addresses: `calls` may replay them. The plan may be linked: what it does not know yet is read from `outcome`, where
@@ -63,9 +63,15 @@ class StaticDecoder:
         splits = bool(plan.previous_step_id >= 0 and plan.draft_caps.sum() > plan.num_draft_rows)
         rows = self._rows.narrowed(num_rows, min(num_rows, self.sizes.max_num_seqs))
         self.calls.run(("decode", num_rows, max_len, splits), lambda: self._run(rows, max_len, splits))
-        hidden = self._hidden[:num_rows]
-        narrow = self._rows.narrowed(num_rows, buckets.seqs_for(num_seqs))
-        return DecodeStep(narrow, hidden, self._model.logits(hidden))
+        return DecodeStep(self._rows.narrowed(num_rows, buckets.seqs_for(num_seqs)), self._hidden[:num_rows])
+
+    def num_seqs_for(self, num_seqs: int) -> int:
+        """Sequences, padding included, that a step of `num_seqs` has behind its forward pass."""
+        return self._buckets.seqs_for(num_seqs)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """float32 [n, vocab] of final hidden states [n, D]."""
+        return self._model.logits(hidden)
 
     def _run(self, rows: DecodeRows, max_len: int, splits: bool) -> None:
         fields = self._fields.narrowed(rows.num_rows.shape[0])

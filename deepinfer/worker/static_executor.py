@@ -43,7 +43,7 @@ class StaticExecutor:
         return plan.kind == "decode" and not self._probe.is_attached
 
     def decode(self, plan: ForwardPlan) -> DecodeStep:
-        """Run all layers of a plan that it `takes`; the logits of all rows stay on the device."""
+        """Run all layers of a plan that it `takes`, linked ones too; rows and hidden states stay on the device."""
         self._step = self.decoder.forward(plan)
         return self._step
 
@@ -59,7 +59,7 @@ class StaticExecutor:
         """Logits float32 [n, vocab] of wanted rows."""
         if self._step is None:
             return self._target.logits(rows)
-        logits = self._step.logits
+        hidden = self._step.hidden
         if np.array_equal(rows, np.arange(len(rows))):
-            return logits[: len(rows)]
-        return logits[device_arrays(logits.device, rows)[0]]
+            return self.decoder.logits(hidden[: len(rows)])
+        return self.decoder.logits(hidden[device_arrays(hidden.device, rows)[0]])

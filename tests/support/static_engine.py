@@ -34,7 +34,7 @@ def static_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[StaticSteps]:
 
     def counted(decoder: StaticDecoder, plan: ForwardPlan) -> DecodeStep:
         step = forward(decoder, plan)
-        if len(step.logits) > len(plan.token_ids):
+        if len(step.hidden) > len(plan.token_ids):
             steps.num_padded += 1
         else:
             steps.num_whole += 1
