@@ -33,6 +33,11 @@ StepUpdate update(Scheduler& scheduler, int64_t step_id, const py::object& token
     return scheduler.update(step_id, token_vector, cu_vector, {draft_vector, confidence_vector});
 }
 
+// Python has no const; the class has nothing that changes a plan.
+std::shared_ptr<StepPlan> shared(std::shared_ptr<const StepPlan> plan) {
+    return std::const_pointer_cast<StepPlan>(std::move(plan));
+}
+
 py::array_t<int32_t> token_ids(const Scheduler& scheduler, int64_t seq_id) {
     const std::vector<int32_t> ids = scheduler.token_ids(seq_id);
     return py::array_t<int32_t>(static_cast<py::ssize_t>(ids.size()), ids.data());
@@ -52,7 +57,11 @@ void bind_scheduler(py::module_& m) {
         .def("add", &S::add, py::arg("spec"))
         .def("abort", &S::abort, py::arg("seq_id"), Unlocked())
         .def("finish", &S::finish, py::arg("seq_id"), py::arg("keep_tokens"), Unlocked())
-        .def("schedule", &S::schedule, Unlocked())
+        .def(
+            "schedule", [](S& self) { return shared(self.schedule()); }, Unlocked())
+        .def(
+            "settled", [](const S& self, int64_t step_id) { return shared(self.settled(step_id)); }, py::arg("step_id"),
+            Unlocked())
         .def("update", &update, py::arg("step_id"), py::arg("tokens"), py::arg("cu_tokens"),
              py::arg("draft_ids") = py::none(), py::arg("confidences") = py::none())
         .def(
@@ -78,6 +87,7 @@ void bind_scheduler(py::module_& m) {
         .def("close_prefix", &S::close_prefix, py::arg("prefix_id"), Unlocked())
         .def("prefix_token_ids", &prefix_token_ids, py::arg("prefix_id"))
         .def("is_in_caches", &S::is_in_caches, py::arg("seq_id"))
+        .def_property_readonly("steps_in_flight", &S::steps_in_flight)
         .def("has_unfinished", &S::has_unfinished)
         .def_property_readonly("num_waiting", &S::num_waiting)
         .def_property_readonly("num_running", &S::num_running)

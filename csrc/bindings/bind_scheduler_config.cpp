@@ -50,7 +50,8 @@ void bind_scheduler_config(py::module_& m) {
         .def_readonly("keep_tokens", &C::keep_tokens)
         .def_readonly("replay_tokens", &C::replay_tokens)
         .def_readonly("replay_multiple", &C::replay_multiple)
-        .def_readonly("draft_window", &C::draft_window);
+        .def_readonly("draft_window", &C::draft_window)
+        .def_property_readonly("runtime_max_model_len", &C::runtime_max_model_len);
 }
 
 }  // namespace deepinfer

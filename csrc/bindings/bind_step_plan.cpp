@@ -4,6 +4,8 @@
 #include "core/resolve_plan.hpp"
 #include "core/step_plan.hpp"
 
+#include <memory>
+
 namespace py = pybind11;
 
 namespace deepinfer {
@@ -58,7 +60,7 @@ StepPlan resolve(const StepPlan& plan, const StepPlan& previous, const py::objec
 
 void bind_step_plan(py::module_& m) {
     using P = StepPlan;
-    py::class_<P>(m, "StepPlan", "What the worker is to compute in one step; see deepinfer/_C.pyi.")
+    py::class_<P, std::shared_ptr<P>>(m, "StepPlan", "What the worker is to compute in one step; see deepinfer/_C.pyi.")
         .def_readonly("step_id", &P::step_id)
         .def_readonly("previous_step_id", &P::previous_step_id)
         .def_property_readonly("kind", &kind_name)

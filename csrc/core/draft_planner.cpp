@@ -127,7 +127,7 @@ void DraftPlanner::estimate_rates(std::span<Sequence* const> seqs) {
     const auto num_seqs = static_cast<double>(seqs.size());
     const auto trust = static_cast<float>(num_seqs / (num_seqs + kHalfTrust));
     for (size_t i = 0; i < seqs.size(); ++i) {
-        const CumulativeRates& old_rates = seqs[i]->drafts().old_rates();
+        const CumulativeRates& old_rates = seqs[i]->budget_rates();
         const auto num_drafts = static_cast<size_t>(seqs[i]->num_usable_drafts(config_.num_drafts));
         rates_[i].resize(num_drafts);
         float previous = 1.0F;
@@ -151,7 +151,8 @@ bool DraftPlanner::cut_rates(std::span<const int64_t> caps) {
     return is_cut;
 }
 
-// Level 2, by the newest rates.
+// Level 2, by the newest rates. Of drafts that a step in flight is still to make there are none: those before them
+// stand in, and resolve_plan splits again.
 std::vector<int64_t> DraftPlanner::split(std::span<Sequence* const> seqs, std::span<const int64_t> caps,
                                          int64_t num_rows) {
     const auto num_seqs = static_cast<int64_t>(seqs.size());
@@ -163,7 +164,8 @@ std::vector<int64_t> DraftPlanner::split(std::span<Sequence* const> seqs, std::s
         rates_[i].resize(static_cast<size_t>(caps[i]));
         float previous = 1.0F;
         for (size_t k = 0; k < rates_[i].size(); ++k) {
-            previous = std::min(previous, estimate_.calibrated(newest[k], static_cast<int64_t>(k)));
+            const float rate = k < newest.size() ? newest[k] : 0.0F;
+            previous = std::min(previous, estimate_.calibrated(rate, static_cast<int64_t>(k)));
             rates_[i][k] = previous;
         }
     }

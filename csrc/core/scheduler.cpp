@@ -121,6 +121,11 @@ void Scheduler::finish_ended(int64_t seq_id, int64_t keep_tokens) {
     ++stats_.num_finished_external;
 }
 
+std::vector<int64_t> Scheduler::steps_in_flight() const {
+    const std::lock_guard lock(mutex_);
+    return steps_.ids();
+}
+
 bool Scheduler::has_unfinished() const {
     const std::lock_guard lock(mutex_);
     return !sequences_.empty();

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -19,15 +18,19 @@
 #include "core/sequence_spec.hpp"
 #include "core/stats.hpp"
 #include "core/step_estimator.hpp"
+#include "core/step_outcome.hpp"
 #include "core/step_plan.hpp"
 #include "core/step_policy.hpp"
 #include "core/step_update.hpp"
+#include "core/steps_in_flight.hpp"
 #include "core/verify_outcome.hpp"
 #include "core/waiting_queue.hpp"
 
 namespace deepinfer {
 
 // The loop is: add*, then { plan = schedule(); compute it; update(plan.step_id, tokens) } until nothing is unfinished.
+// Or, so that whatever computes need not wait for the books, with one more step planned in front of each update:
+// { plan = schedule(); begin to compute it; update(the step before); sample by settled(plan.step_id) }.
 //
 // * A step is prefill or decode (step_policy.hpp). Admission is first in, first out, for as long as budgets allow; it
 //   reserves the blocks of the whole text, so a prefill that began is never short of memory.
@@ -45,6 +48,14 @@ namespace deepinfer {
 //   shares the blocks that the prompt fills and takes a copy of the rest, made at the start of the next step. Admission
 //   keeps a seat, a slot and a block for every fork to come; a family larger than the whole engine runs once nothing
 //   else does, and those without a place wait at the front of the queue, to compute the prompt again.
+// * Over a decode step in flight the next one is planned on bounds: of a sequence in both the plan says what the step
+// in
+//   flight leaves open (step_plan.hpp), and reserves the blocks of the longest text that may come of it. What ended in
+//   the step in flight is computed once more for nothing, and gets no token. Its blocks and slot are free as soon as
+//   that is known: who gets them writes behind the step that may still write there. Nobody is preempted for bounds, and
+//   no sequence is planned that surely ends: where bounds do not fit, the plan is empty, and the step in flight is to
+//   be booked first. Booking it settles the step behind it: its plan becomes exact (resolve_plan.hpp), blocks that only
+//   the bounds needed are free again, and it is counted.
 // * A text ends at the latest with max_model_len tokens, or with the token that no longer fits the whole cache, so
 //   that whatever waits can always run alone and nothing waits for ever.
 //
@@ -63,23 +74,29 @@ class Scheduler {
     // For one that ended by itself in the latest update the statistics are corrected all the same, once.
     bool finish(int64_t seq_id, int64_t keep_tokens);
 
-    // Plans the next step. A plan that is not empty must be updated or discarded before the next call.
-    StepPlan schedule();
-    // Takes the tokens of the step in flight: those of plan row i are tokens[cu_tokens[i] .. cu_tokens[i+1]). One token
-    // where the plan samples (with drafts, the accepted ones and one more) and one for each of its forks, none
-    // elsewhere; what is given to sequences that are gone is ignored. `drafts`: one row for each of the plan's
+    // Plans the next step, over nothing or one decode step in flight; else std::logic_error. Over one the plan is a
+    // linked decode step, a prefill step of other sequences, or empty. An empty plan need not be booked.
+    std::shared_ptr<const StepPlan> schedule();
+    // The exact plan of a step in flight: of a linked one once the step before it is booked, until then a
+    // std::logic_error.
+    std::shared_ptr<const StepPlan> settled(int64_t step_id) const;
+    // Takes the tokens of the oldest step in flight: those of plan row i are tokens[cu_tokens[i] .. cu_tokens[i+1]).
+    // One token where the plan samples (with drafts, the accepted ones and one more) and one for each of its forks,
+    // none elsewhere; what is given to sequences that are gone is ignored. `drafts`: one row for each of the plan's
     // sequences that samples and behind it one for each of its forks, gone or not. Nothing changes on an error.
     StepUpdate update(int64_t step_id, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens,
                       const NewDrafts& drafts = {});
-    // Gives up the step in flight after a failure: its sequences are as they were before it, its copies come again.
+    // Gives up the newest step in flight after a failure: its sequences are as they were before it, its copies come
+    // again.
     void discard(int64_t step_id);
 
     // What steps cost, for `varlen` (draft_planner.hpp). Injected or measured elsewhere; may change at any time.
     void set_cost_curves(CostCurve step_curve, CostCurve draft_curve);
-    // What the step in flight really took, to be said before its update; corrects the curves (step_times.hpp). Throws
+    // What a step in flight really took, to be said before its update; corrects the curves (step_times.hpp). Throws
     // std::invalid_argument for another step and for times that are not finite or below 0.
     void observe_step_ms(int64_t step_id, const StepMs& ms);
-    // From now on stats() sums up what the scheduled steps cost. Null: nothing is counted.
+    // From now on stats() sums up what the scheduled steps cost, a linked one when it is settled. Null: nothing is
+    // counted.
     void set_estimator(std::shared_ptr<const StepEstimator> estimator);
 
     // Saves the computed tokens of a sequence, running or ended a short while ago, for later ones to begin on
@@ -95,6 +112,9 @@ class Scheduler {
     // Different blocks that saved prefixes hold: so many fewer are there for sequences.
     int64_t num_saved_blocks() const;
 
+    // Running numbers of the steps that are planned, and neither booked nor discarded; oldest first, without empty
+    // ones.
+    std::vector<int64_t> steps_in_flight() const;
     bool has_unfinished() const;
     int64_t num_waiting() const;
     int64_t num_running() const;
@@ -111,16 +131,6 @@ class Scheduler {
     void check() const;
 
   private:
-    struct PlannedRow {
-        int64_t seq_id;
-        int64_t num_rows;
-        int64_t num_drafts;  // rows behind those
-        bool samples;
-        std::vector<int64_t> fork_ids;  // forks that the step makes
-
-        int64_t num_samplers() const { return samples ? 1 + static_cast<int64_t>(fork_ids.size()) : 0; }
-        int64_t max_expected() const { return num_samplers() + num_drafts; }
-    };
     // What the statistics have counted for a sequence that has ended.
     struct EndedSequence {
         int64_t num_generated;
@@ -130,13 +140,7 @@ class Scheduler {
     struct PendingCopy {
         int64_t seq_id;
         CacheCopy copy;
-    };
-    // One step between schedule and update. Overlapped steps will make this a short queue, found by step_id.
-    struct StepInFlight {
-        int64_t step_id;
-        std::vector<PlannedRow> rows;
-        StepKind kind = StepKind::kEmpty;
-        bool makes_drafts = false;
+        int64_t step_id = Sequence::kNoStep;  // the step in flight that makes it
     };
 
     // scheduler.cpp
@@ -169,17 +173,19 @@ class Scheduler {
     void plan_prefill(StepPlan& plan);
     void plan_decode(StepPlan& plan);
     std::vector<Sequence*> decode_order() const;
+    std::vector<Sequence*> choose_exact(StepPlan& plan);
     bool grow_or_preempt(Sequence& seq, std::vector<Sequence*>& chosen, StepPlan& plan);
     Sequence& admit_next();
     void preempt(Sequence& seq, StepPlan& plan);
     void begin(StepPlan& plan, Sequence& seq, int64_t num_rows, int64_t num_drafts = 0, int64_t draft_cap = 0);
+    void append_copies(StepPlan& plan);
     void count_step(const StepPlan& plan);
 
     // scheduler_update.cpp
-    Sequence* find_in_flight(const PlannedRow& row) const;
-    void require_in_flight(int64_t step_id) const;
-    void require_valid(std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens) const;
-    void commit(const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update);
+    Sequence* find_in(const StepPlan& step, size_t i) const;
+    void require_valid(const StepPlan& step, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens) const;
+    void end_copies(int64_t step_id);
+    void commit(const StepPlan& step, size_t i, std::span<const int32_t> tokens, StepUpdate& update);
     int64_t report(Sequence& seq, std::span<const int32_t> tokens, StepUpdate& update);
     void make_forks(Sequence& parent, std::span<const int64_t> fork_ids, std::span<const int32_t> tokens,
                     StepUpdate& update);
@@ -187,18 +193,32 @@ class Scheduler {
     bool place_fork(const Sequence& parent, Sequence& fork);
     void retire_finished(const StepUpdate& update);
 
+    // scheduler_overlap.cpp
+    int64_t most_new_tokens(const Sequence& seq) const;
+    int64_t most_len(const Sequence& seq) const { return seq.len() + most_new_tokens(seq); }
+    int64_t len_with_drafts(const Sequence& seq, int64_t num_drafts) const;
+    int64_t num_planned_tokens(const Sequence& seq) const;
+    std::vector<Sequence*> choose_linked();
+    void begin_linked(StepPlan& plan, Sequence& seq, int64_t num_drafts, int64_t draft_cap);
+    StepsInFlight::Plan settle_next(const StepOutcome& outcome) const;
+    void settle(StepsInFlight::Plan plan);
+
     // scheduler_drafts.cpp
     void add_drafts(const std::vector<Sequence*>& chosen, StepPlan& plan);
     std::vector<int64_t> draft_caps(const std::vector<Sequence*>& chosen) const;
-    bool can_use_drafts() const;
-    int64_t num_decoding_after() const;
-    void require_valid(const NewDrafts& drafts) const;
-    void give_drafts(const NewDrafts& drafts);
-    void commit_decode(Sequence& seq, const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update);
+    int64_t num_drafts_to_come(const Sequence& seq) const;
+    bool can_use_drafts(const StepPlan& plan) const;
+    int64_t num_decoding_after(const StepPlan& plan) const;
+    void require_valid(const StepPlan& step, const NewDrafts& drafts) const;
+    void give_drafts(const StepPlan& step, const NewDrafts& drafts);
+    void commit_decode(Sequence& seq, std::span<const int32_t> tokens, int64_t num_verified, StepUpdate& update);
     void count_verified(const VerifyOutcome& outcome, int64_t sign);
 
     // scheduler_check.cpp
     void check_sequence(const Sequence& seq) const;
+    void check_decoding(const Sequence& seq) const;
+    void check_steps() const;
+    void check_copies() const;
     void check_running() const;
     void check_forks() const;
 
@@ -213,9 +233,9 @@ class Scheduler {
     std::vector<Sequence*> running_;                     // admitted ones, oldest admission first
     std::unordered_map<int64_t, int64_t> fork_parents_;  // every fork to come -> the sequence that it will come from
     int64_t num_reserved_ = 0;                           // forks to come of running sequences
-    std::vector<PendingCopy> pending_copies_;            // not known to be made yet
+    std::vector<PendingCopy> pending_copies_;            // not known to be made yet, the oldest first
     std::unordered_map<int64_t, EndedSequence> ended_;   // by themselves, in the latest update
-    std::optional<StepInFlight> in_flight_;
+    StepsInFlight steps_;
     int64_t next_step_id_ = 0;
     int64_t next_admission_ = 0;
     int64_t next_turn_ = 0;

@@ -25,7 +25,9 @@ void Scheduler::check() const {
         if (seq->cache().is_open()) open_caches.push_back(&seq->cache());
     }
     check_running();
+    check_steps();
     check_forks();
+    check_copies();
     std::vector<CacheCopy> copies;
     for (const PendingCopy& pending : pending_copies_) copies.push_back(pending.copy);
     kv_.check(open_caches, copies, prefixes_.held_blocks());
@@ -61,14 +63,45 @@ void Scheduler::check_sequence(const Sequence& seq) const {
         require(num_blocks == num_needed, "prefilling sequence ", seq.id(), " holds ", num_blocks, " blocks, not ",
                 num_needed);
     } else {
-        require(seq.num_uncomputed() == 1, "decoding sequence ", seq.id(), " has ", seq.num_uncomputed(),
-                " tokens not computed");
-        const bool is_planned = seq.step_in_flight() != Sequence::kNoStep;
-        const int64_t num_most = kv_.blocks_for(seq.len() + (is_planned ? config_.num_drafts : 0));
-        require(num_blocks >= kv_.blocks_for(seq.num_computed()) && num_blocks <= num_most, "decoding sequence ",
-                seq.id(), " holds ", num_blocks, " blocks for ", seq.len(), " tokens");
-        require(seq.drafts().size() <= config_.num_drafts, "sequence ", seq.id(), " has ", seq.drafts().size(),
-                " drafts");
+        check_decoding(seq);
+    }
+}
+
+void Scheduler::check_decoding(const Sequence& seq) const {
+    const auto num_blocks = static_cast<int64_t>(seq.cache().block_ids.size());
+    const int64_t num_needed = kv_.blocks_for(num_planned_tokens(seq));
+    require(seq.num_uncomputed() == 1, "decoding sequence ", seq.id(), " has ", seq.num_uncomputed(),
+            " tokens not computed");
+    const bool is_planned = seq.num_steps_in_flight() > 0;
+    require(num_blocks <= num_needed && num_blocks >= (is_planned ? num_needed : kv_.blocks_for(seq.num_computed())),
+            "decoding sequence ", seq.id(), " holds ", num_blocks, " blocks for ", seq.len(), " tokens; with the ",
+            seq.num_steps_in_flight(), " steps in flight it needs ", num_needed);
+    require(seq.drafts().size() <= config_.num_drafts, "sequence ", seq.id(), " has ", seq.drafts().size(), " drafts");
+}
+
+// What is planned agrees with what is known of the sequences that are still there.
+void Scheduler::check_steps() const {
+    if (steps_.empty()) return;
+    const StepPlan& oldest = steps_.oldest();
+    require(!oldest.is_linked(), "step ", oldest.step_id, " goes on from step ", oldest.previous_step_id,
+            ", which is booked");
+    for (size_t i = 0; i < oldest.seq_ids.size(); ++i) {
+        const Sequence* seq = find_in(oldest, i);
+        if (seq == nullptr) continue;
+        require(oldest.context_lens[i] == seq->num_computed() && oldest.output_indices[i] == seq->num_generated(),
+                "step ", oldest.step_id, " goes on behind ", oldest.context_lens[i], " tokens of sequence ", seq->id(),
+                ", of which ", seq->num_computed(), " are computed");
+    }
+    if (!steps_.has_two()) return;
+    const StepPlan& newest = steps_.newest();
+    require(oldest.kind == StepKind::kDecode, "step ", newest.step_id, " was planned over step ", oldest.step_id,
+            ", which is no decode step");
+    for (size_t i = 0; i < newest.seq_ids.size(); ++i) {
+        const Sequence* seq = find_in(newest, i);
+        if (seq == nullptr) continue;
+        require(newest.remap[i] == seq->place_in(oldest.step_id), "step ", newest.step_id, " takes sequence ",
+                seq->id(), " for number ", newest.remap[i], " of step ", oldest.step_id, "; it is number ",
+                seq->place_in(oldest.step_id));
     }
 }
 
@@ -88,7 +121,10 @@ void Scheduler::check_forks() const {
     require(num_forks == fork_parents_.size(), fork_parents_.size(), " forks are to come, but ", num_forks,
             " are listed");
     require(num_reserved == num_reserved_, num_reserved_, " places are reserved for ", num_reserved, " forks");
-    for (const auto& [seq_id, copy] : pending_copies_) {
+}
+
+void Scheduler::check_copies() const {
+    for (const auto& [seq_id, copy, step_id] : pending_copies_) {
         const Sequence* seq = find(seq_id);
         require(seq != nullptr && (!copy.has_slot() || seq->cache().state_slot == copy.dst_slot), "the copy to slot ",
                 copy.dst_slot, " is not for sequence ", seq_id);
@@ -96,6 +132,8 @@ void Scheduler::check_forks() const {
         const auto cut_block = static_cast<size_t>(num_shared / config_.block_size);
         require(!copy.has_block() || seq->cache().block_ids.at(cut_block) == copy.dst_block, "the copy to block ",
                 copy.dst_block, " is not for sequence ", seq_id);
+        require(step_id == Sequence::kNoStep || steps_.find(step_id) != nullptr, "step ", step_id,
+                " makes a copy for sequence ", seq_id, ", but is not in flight");
     }
 }
 
@@ -107,9 +145,13 @@ void Scheduler::check_running() const {
         require(seq->admission() > previous, "running sequence ", seq->id(), " is out of admission order");
         previous = seq->admission();
         require(find(seq->id()) == seq, "running sequence ", seq->id(), " is not known");
-        const bool is_planned = seq->step_in_flight() != Sequence::kNoStep;
-        require(!is_planned || (in_flight_ && in_flight_->step_id == seq->step_in_flight()), "sequence ", seq->id(),
-                " is in step ", seq->step_in_flight(), ", which is not in flight");
+        for (int64_t i = 0; i < seq->num_steps_in_flight(); ++i) {
+            const int64_t step_id = seq->step_in_flight(i);
+            const StepPlan* step = steps_.find(step_id);
+            require(step != nullptr, "sequence ", seq->id(), " is in step ", step_id, ", which is not in flight");
+            require(step->seq_ids.at(static_cast<size_t>(seq->place_in(step_id))) == seq->id(), "sequence ", seq->id(),
+                    " has the place of another one in step ", step_id);
+        }
     }
 }
 

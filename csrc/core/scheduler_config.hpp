@@ -26,6 +26,10 @@ struct SchedulerConfig {
     // Most sequences in a decode step: drafts are given up before a sequence is left out.
     int64_t max_decode_seqs() const { return max_num_batched_tokens; }
 
+    // Most tokens that context and rows of a plan come to. A linked plan takes all drafts in flight for accepted and
+    // all of its own for usable; what stands behind the longest text in it is gone when the plan is exact.
+    int64_t runtime_max_model_len() const { return max_model_len + (num_drafts > 0 ? num_drafts - 1 : 0); }
+
     // Throws std::invalid_argument that names the first wrong field, its value and what is expected.
     void validate() const;
 };

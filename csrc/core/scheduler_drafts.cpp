@@ -1,6 +1,7 @@
 // The parts of Scheduler that deal in drafts.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -27,19 +28,17 @@ void Scheduler::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
 
 void Scheduler::observe_step_ms(int64_t step_id, const StepMs& ms) {
     const std::lock_guard lock(mutex_);
-    require_in_flight(step_id);
+    const StepsInFlight::Plan step = steps_.require(step_id);
     for (const double part : {ms.forward, ms.sample, ms.draft}) {
         if (std::isfinite(part) && part >= 0.0) continue;
         throw std::invalid_argument(message("step ", step_id, ": ", part, " ms; expected a finite time >= 0"));
     }
-    if (in_flight_->kind != StepKind::kDecode) return;
-    DecodeStep step{.drafts = in_flight_->makes_drafts, .ms = ms};
-    for (const PlannedRow& row : in_flight_->rows) {
-        step.num_rows += row.num_rows + row.num_drafts;
-        step.verifies = step.verifies || row.num_drafts > 0;
-        ++step.num_seqs;
-    }
-    draft_planner_.observe(step);
+    if (step->kind != StepKind::kDecode) return;
+    draft_planner_.observe({.num_rows = step->num_tokens(),
+                            .num_seqs = step->num_seqs(),
+                            .verifies = step->num_draft_rows > 0,
+                            .drafts = step->make_drafts,
+                            .ms = ms});
 }
 
 DraftCalibration Scheduler::draft_calibration() const {
@@ -47,16 +46,25 @@ DraftCalibration Scheduler::draft_calibration() const {
     return calibration_;
 }
 
-// Begins the step of the chosen sequences, which have blocks for their tokens already.
+// Begins the step of the chosen sequences, for which there are blocks without drafts.
 void Scheduler::add_drafts(const std::vector<Sequence*>& chosen, StepPlan& plan) {
     const std::vector<int64_t> caps = draft_caps(chosen);
     const DraftPlanner::Decision decision = draft_planner_.plan_decode(chosen, caps, config_.max_num_batched_tokens);
+    const int64_t num_draft_rows = std::reduce(decision.num_drafts.begin(), decision.num_drafts.end(), int64_t{0});
+    plan.reserve(chosen.size());
     for (size_t i = 0; i < chosen.size(); ++i) {
+        Sequence& seq = *chosen[i];
         const int64_t num_drafts = decision.num_drafts[i];
-        if (num_drafts > 0 && !kv_.try_grow(chosen[i]->cache(), chosen[i]->len() + num_drafts)) {
-            throw std::logic_error(message("no blocks for ", num_drafts, " drafts of sequence ", chosen[i]->id()));
+        const bool is_linked = seq.num_steps_in_flight() > 0;
+        const int64_t cap = is_linked ? std::min(caps[i], num_draft_rows) : caps[i];
+        if (!kv_.try_grow(seq.cache(), len_with_drafts(seq, is_linked ? cap : num_drafts))) {
+            throw std::logic_error(message("no blocks for ", num_drafts, " drafts of sequence ", seq.id()));
         }
-        begin(plan, *chosen[i], chosen[i]->num_uncomputed(), num_drafts, caps[i]);
+        if (is_linked) {
+            begin_linked(plan, seq, num_drafts, cap);
+        } else {
+            begin(plan, seq, seq.num_uncomputed(), num_drafts, cap);
+        }
     }
     plan.make_drafts = decision.makes_drafts;
     plan.keeps_draft_context = decision.keeps_context;
@@ -72,33 +80,41 @@ std::vector<int64_t> Scheduler::draft_caps(const std::vector<Sequence*>& chosen)
     int64_t num_free = kv_.num_free_blocks();
     for (const Sequence* seq : chosen) {
         const auto num_held = static_cast<int64_t>(seq->cache().block_ids.size());
-        const int64_t num_fitting = (num_held + num_free) * config_.block_size - seq->len();
-        caps.push_back(std::min(seq->num_usable_drafts(seq->drafts().size()), num_fitting));
-        num_free -= std::max<int64_t>(kv_.blocks_for(seq->len() + caps.back()) - num_held, 0);
+        const int64_t num_fitting = (num_held + num_free) * config_.block_size;
+        int64_t cap = seq->num_usable_drafts(num_drafts_to_come(*seq));
+        if (len_with_drafts(*seq, cap) > num_fitting) cap = num_fitting - most_len(*seq);
+        caps.push_back(cap);
+        num_free -= std::max<int64_t>(kv_.blocks_for(len_with_drafts(*seq, cap)) - num_held, 0);
     }
     return caps;
 }
 
-// Whether a draft made behind the step in flight could be verified in the next one.
-bool Scheduler::can_use_drafts() const {
-    return std::any_of(in_flight_->rows.begin(), in_flight_->rows.end(), [this](const PlannedRow& row) {
-        const Sequence* seq = find(row.seq_id);
-        return row.samples && seq->num_usable_drafts(2) == 2;  // one of these is the token that this step gives
-    });
+// Drafts that a sequence has, or may have once the step in flight is over.
+int64_t Scheduler::num_drafts_to_come(const Sequence& seq) const {
+    if (seq.num_steps_in_flight() == 0) return seq.drafts().size();
+    return steps_.oldest().make_drafts ? config_.num_drafts : 0;
 }
 
-// Sequences that will be decoding when the prefill in flight is over.
-int64_t Scheduler::num_decoding_after() const {
+// Whether a draft made behind a step could be verified in the next one.
+bool Scheduler::can_use_drafts(const StepPlan& plan) const {
+    for (size_t i = 0; i < plan.seq_ids.size(); ++i) {
+        if (plan.samples[i] != 0 && find(plan.seq_ids[i])->num_usable_drafts(1) == 1) return true;
+    }
+    return false;
+}
+
+// Sequences that will be decoding when a prefill step is over.
+int64_t Scheduler::num_decoding_after(const StepPlan& plan) const {
     int64_t num_seqs = std::count_if(running_.begin(), running_.end(),
                                      [](const Sequence* seq) { return seq->status() == SequenceStatus::kDecoding; });
-    for (const PlannedRow& row : in_flight_->rows) num_seqs += row.num_samplers();
+    for (size_t i = 0; i < plan.seq_ids.size(); ++i) num_seqs += plan.num_samplers(i);
     return std::clamp<int64_t>(num_seqs, 1, std::min(config_.max_num_seqs, config_.max_decode_seqs()));
 }
 
-void Scheduler::require_valid(const NewDrafts& drafts) const {
+void Scheduler::require_valid(const StepPlan& step, const NewDrafts& drafts) const {
     if (drafts.token_ids.empty() && drafts.confidences.empty()) return;
     int64_t num_samplers = 0;
-    for (const PlannedRow& row : in_flight_->rows) num_samplers += row.num_samplers();
+    for (size_t i = 0; i < step.seq_ids.size(); ++i) num_samplers += step.num_samplers(i);
     const auto num_entries = static_cast<size_t>(num_samplers * config_.num_drafts);
     if (drafts.token_ids.size() != num_entries) {
         throw std::invalid_argument(message("draft_ids has ", drafts.token_ids.size(), " entries; the step gives ",
@@ -112,7 +128,7 @@ void Scheduler::require_valid(const NewDrafts& drafts) const {
 }
 
 // Sequences that have ended, wait again or are gone get none.
-void Scheduler::give_drafts(const NewDrafts& drafts) {
+void Scheduler::give_drafts(const StepPlan& step, const NewDrafts& drafts) {
     if (drafts.token_ids.empty()) return;
     const auto num_drafts = static_cast<size_t>(config_.num_drafts);
     size_t begin = 0;
@@ -125,22 +141,22 @@ void Scheduler::give_drafts(const NewDrafts& drafts) {
         }
         begin += num_drafts;
     };
-    for (const PlannedRow& row : in_flight_->rows) {
-        if (!row.samples) continue;
-        give(row.seq_id);
-        for (const int64_t fork_id : row.fork_ids) give(fork_id);
+    for (size_t i = 0; i < step.seq_ids.size(); ++i) {
+        if (step.samples[i] == 0) continue;
+        give(step.seq_ids[i]);
+        for (const int64_t fork_id : step.forks_of(i)) give(fork_id);
     }
 }
 
-void Scheduler::commit_decode(Sequence& seq, const PlannedRow& row, std::span<const int32_t> tokens,
+void Scheduler::commit_decode(Sequence& seq, std::span<const int32_t> tokens, int64_t num_verified,
                               StepUpdate& update) {
-    const int64_t num_accepted = num_right(seq.drafts().ids().first(static_cast<size_t>(row.num_drafts)), tokens);
-    draft_planner_.observe(seq.drafts(), row.num_drafts, num_accepted);
-    calibration_.observe(seq.drafts().confidences(), seq.drafts().ids(), row.num_drafts, tokens);
+    const int64_t num_accepted = num_right(seq.drafts().ids().first(static_cast<size_t>(num_verified)), tokens);
+    draft_planner_.observe(seq.drafts(), num_verified, num_accepted);
+    calibration_.observe(seq.drafts().confidences(), seq.drafts().ids(), num_verified, tokens);
     const int64_t num_taken = report(seq, tokens, update);
-    if (row.num_drafts == 0) return;
-    kv_.shrink(seq.cache(), seq.num_computed());
-    seq.drafts().set_outcome({row.num_drafts, std::min(num_accepted, num_taken), num_taken});
+    if (num_verified == 0) return;
+    if (seq.num_steps_in_flight() == 0) kv_.shrink(seq.cache(), seq.num_computed());
+    seq.drafts().set_outcome({num_verified, std::min(num_accepted, num_taken), num_taken});
     count_verified(seq.drafts().outcome(), 1);
 }
 

@@ -7,43 +7,46 @@
 
 namespace deepinfer {
 
-StepPlan Scheduler::schedule() {
+std::shared_ptr<const StepPlan> Scheduler::schedule() {
     const std::lock_guard lock(mutex_);
-    if (in_flight_ && !in_flight_->rows.empty()) {
-        throw std::logic_error(message("step ", in_flight_->step_id, " is in flight: update or discard it first"));
+    steps_.require_room();
+    steps_.drop_empty();
+    const auto plan = std::make_shared<StepPlan>();
+    plan->step_id = next_step_id_++;
+    plan->kind = decide_step_kind(vote());
+    plan->num_lookback = static_cast<int32_t>(config_.num_lookback);
+    plan->rate_factors = draft_planner_.rate_factors();
+    if (plan->kind == StepKind::kPrefill) {
+        plan_prefill(*plan);
+        plan->make_drafts = draft_planner_.drafts_after_prefill(num_decoding_after(*plan));
+        plan->keeps_draft_context = config_.num_drafts > 0 && draft_planner_.keeps_context();
     }
-    StepPlan plan;
-    plan.step_id = next_step_id_++;
-    plan.kind = decide_step_kind(vote());
-    plan.num_lookback = static_cast<int32_t>(config_.num_lookback);
-    plan.rate_factors = draft_planner_.rate_factors();
-    in_flight_ = StepInFlight{plan.step_id, {}, plan.kind};
-    if (plan.kind == StepKind::kPrefill) {
-        plan_prefill(plan);
-        plan.make_drafts = draft_planner_.drafts_after_prefill(num_decoding_after());
-        plan.keeps_draft_context = config_.num_drafts > 0 && draft_planner_.keeps_context();
+    if (plan->kind == StepKind::kDecode) plan_decode(*plan);
+    if (plan->seq_ids.empty()) {
+        plan->kind = StepKind::kEmpty;
+        if (!steps_.empty()) return plan;
+        if (!sequences_.empty()) {
+            throw std::logic_error(
+                message(sequences_.size(), " sequences are unfinished, but none can be scheduled: ", waiting_.size(),
+                        " wait, ", running_.size(), " run, ", kv_.num_free_blocks(), " blocks are free"));
+        }
     }
-    if (plan.kind == StepKind::kDecode) plan_decode(plan);
-    if (plan.seq_ids.empty() && !sequences_.empty()) {
-        throw std::logic_error(
-            message(sequences_.size(), " sequences are unfinished, but none can be scheduled: ", waiting_.size(),
-                    " wait, ", running_.size(), " run, ", kv_.num_free_blocks(), " blocks are free"));
-    }
-    in_flight_->makes_drafts = plan.make_drafts = plan.make_drafts && can_use_drafts();
-    for (const PendingCopy& pending : pending_copies_) plan.append_copy(pending.copy);
-    count_step(plan);
+    plan->make_drafts = plan->make_drafts && can_use_drafts(*plan);
+    append_copies(*plan);
+    if (!plan->is_linked()) count_step(*plan);
+    steps_.push(plan);
     return plan;
 }
 
 StepVote Scheduler::vote() const {
-    const auto count = [this](SequenceStatus status) {
-        return std::count_if(running_.begin(), running_.end(),
-                             [=](const Sequence* s) { return s->status() == status; });
-    };
     StepVote vote;
-    vote.can_continue_prefill = count(SequenceStatus::kPrefilling) > 0;
+    vote.can_continue_prefill = std::any_of(running_.begin(), running_.end(), [](const Sequence* seq) {
+        return seq->status() == SequenceStatus::kPrefilling;
+    });
     vote.can_start_prefill = can_admit_next();
-    vote.can_decode = count(SequenceStatus::kDecoding) > 0;
+    vote.can_decode = std::any_of(running_.begin(), running_.end(), [](const Sequence* seq) {
+        return seq->status() == SequenceStatus::kDecoding && seq->can_go_on();
+    });
     return vote;
 }
 
@@ -90,7 +93,15 @@ void Scheduler::plan_prefill(StepPlan& plan) {
 }
 
 void Scheduler::plan_decode(StepPlan& plan) {
-    const size_t max_seqs = static_cast<size_t>(config_.max_decode_seqs());
+    std::vector<Sequence*> chosen = steps_.empty() ? choose_exact(plan) : choose_linked();
+    for (Sequence* seq : chosen) seq->take_turn(next_turn_++);
+    std::sort(chosen.begin(), chosen.end(), [](auto* a, auto* b) { return a->admission() < b->admission(); });
+    if (!chosen.empty()) add_drafts(chosen, plan);
+}
+
+// Sequences of a decode step that nothing is in flight before; they have blocks for their tokens.
+std::vector<Sequence*> Scheduler::choose_exact(StepPlan& plan) {
+    const auto max_seqs = static_cast<size_t>(config_.max_decode_seqs());
     std::vector<Sequence*> chosen;
     chosen.reserve(std::min(max_seqs, running_.size()));
     for (Sequence* seq : decode_order()) {
@@ -98,9 +109,7 @@ void Scheduler::plan_decode(StepPlan& plan) {
         if (seq->status() != SequenceStatus::kDecoding) continue;  // preempted for an earlier one of this loop
         if (grow_or_preempt(*seq, chosen, plan)) chosen.push_back(seq);
     }
-    for (Sequence* seq : chosen) seq->take_turn(next_turn_++);
-    std::sort(chosen.begin(), chosen.end(), [](auto* a, auto* b) { return a->admission() < b->admission(); });
-    add_drafts(chosen, plan);
+    return chosen;
 }
 
 // Oldest admission first; when not all fit into a step, those whose turn was longest ago come first.
@@ -108,7 +117,7 @@ std::vector<Sequence*> Scheduler::decode_order() const {
     std::vector<Sequence*> order;
     order.reserve(running_.size());
     std::copy_if(running_.begin(), running_.end(), std::back_inserter(order),
-                 [](const Sequence* seq) { return seq->status() == SequenceStatus::kDecoding; });
+                 [](const Sequence* seq) { return seq->status() == SequenceStatus::kDecoding && seq->can_go_on(); });
     if (static_cast<int64_t>(order.size()) > config_.max_decode_seqs()) {
         std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->last_turn() < b->last_turn(); });
     }
@@ -149,12 +158,18 @@ void Scheduler::preempt(Sequence& seq, StepPlan& plan) {
 }
 
 void Scheduler::begin(StepPlan& plan, Sequence& seq, int64_t num_rows, int64_t num_drafts, int64_t draft_cap) {
+    seq.begin_step(plan.step_id, plan.num_seqs());
     plan.append(seq, num_rows, num_drafts, draft_cap);
-    const bool samples = seq.samples_after(num_rows);
-    in_flight_->rows.push_back(
-        {seq.id(), num_rows, num_drafts, samples, samples ? seq.fork_ids() : std::vector<int64_t>{}});
     if (plan.kind == StepKind::kPrefill) stats_.num_recomputed_tokens += seq.num_recomputed(num_rows);
-    seq.begin_step(plan.step_id);
+}
+
+// The copies that no step in flight makes.
+void Scheduler::append_copies(StepPlan& plan) {
+    for (PendingCopy& pending : pending_copies_) {
+        if (pending.step_id != Sequence::kNoStep) continue;
+        pending.step_id = plan.step_id;
+        plan.append_copy(pending.copy);
+    }
 }
 
 void Scheduler::count_step(const StepPlan& plan) {

@@ -1,6 +1,8 @@
 // Scheduler::update, discard and their parts: booking what a step computed.
 #include <algorithm>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "core/message.hpp"
 #include "core/scheduler.hpp"
@@ -10,52 +12,50 @@ namespace deepinfer {
 StepUpdate Scheduler::update(int64_t step_id, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens,
                              const NewDrafts& drafts) {
     const std::lock_guard lock(mutex_);
-    require_in_flight(step_id);
-    require_valid(tokens, cu_tokens);
-    require_valid(drafts);
-    for (const PendingCopy& pending : pending_copies_) kv_.end_copy(pending.copy);
-    pending_copies_.clear();
+    const StepsInFlight::Plan step = steps_.require_oldest(step_id);
+    require_valid(*step, tokens, cu_tokens);
+    require_valid(*step, drafts);
+    StepsInFlight::Plan next = settle_next({tokens, cu_tokens, drafts});
+    end_copies(step_id);
     StepUpdate update;
-    const std::vector<PlannedRow>& rows = in_flight_->rows;
-    for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t i = 0; i < step->seq_ids.size(); ++i) {
         const auto begin = static_cast<size_t>(cu_tokens[i]);
-        commit(rows[i], tokens.subspan(begin, static_cast<size_t>(cu_tokens[i + 1]) - begin), update);
+        commit(*step, i, tokens.subspan(begin, static_cast<size_t>(cu_tokens[i + 1]) - begin), update);
     }
-    give_drafts(drafts);
-    in_flight_.reset();
+    give_drafts(*step, drafts);
+    steps_.pop_oldest();
     retire_finished(update);
+    if (next != nullptr) settle(std::move(next));
     return update;
 }
 
 void Scheduler::discard(int64_t step_id) {
     const std::lock_guard lock(mutex_);
-    require_in_flight(step_id);
-    for (const PlannedRow& row : in_flight_->rows) {
-        Sequence* seq = find_in_flight(row);
+    const StepsInFlight::Plan step = steps_.require_newest(step_id);
+    steps_.pop_newest();
+    for (size_t i = 0; i < step->seq_ids.size(); ++i) {
+        Sequence* seq = find_in(*step, i);
         if (seq == nullptr) continue;
         seq->cancel_step();
-        kv_.shrink(seq->cache(), seq->len());
+        kv_.shrink(seq->cache(), num_planned_tokens(*seq));
     }
-    in_flight_.reset();
+    for (PendingCopy& pending : pending_copies_) {
+        if (pending.step_id == step_id) pending.step_id = Sequence::kNoStep;
+    }
 }
 
-// Null when the row's sequence was removed after planning, even if a new one has its id.
-Sequence* Scheduler::find_in_flight(const PlannedRow& row) const {
-    Sequence* seq = find(row.seq_id);
-    return seq != nullptr && seq->step_in_flight() == in_flight_->step_id ? seq : nullptr;
+// Sequence i of a step in flight; null when it was removed after planning, even if a new one has its id.
+Sequence* Scheduler::find_in(const StepPlan& step, size_t i) const {
+    Sequence* seq = find(step.seq_ids[i]);
+    return seq != nullptr && seq->is_in(step.step_id) ? seq : nullptr;
 }
 
-void Scheduler::require_in_flight(int64_t step_id) const {
-    if (in_flight_ && in_flight_->step_id == step_id) return;
-    const std::string expected = in_flight_ ? message("step ", in_flight_->step_id, " is") : std::string("no step is");
-    throw std::invalid_argument(message("step_id is ", step_id, ", but ", expected, " in flight"));
-}
-
-void Scheduler::require_valid(std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens) const {
-    const std::vector<PlannedRow>& rows = in_flight_->rows;
-    if (cu_tokens.size() != rows.size() + 1) {
-        throw std::invalid_argument(message("cu_tokens has ", cu_tokens.size(), " entries; the step's ", rows.size(),
-                                            " sequences need ", rows.size() + 1));
+void Scheduler::require_valid(const StepPlan& step, std::span<const int32_t> tokens,
+                              std::span<const int32_t> cu_tokens) const {
+    const auto num_seqs = step.seq_ids.size();
+    if (cu_tokens.size() != num_seqs + 1) {
+        throw std::invalid_argument(message("cu_tokens has ", cu_tokens.size(), " entries; the step's ", num_seqs,
+                                            " sequences need ", num_seqs + 1));
     }
     if (cu_tokens.front() != 0 || cu_tokens.back() != static_cast<int64_t>(tokens.size())) {
         throw std::invalid_argument(message("cu_tokens goes from ", cu_tokens.front(), " to ", cu_tokens.back(),
@@ -65,16 +65,15 @@ void Scheduler::require_valid(std::span<const int32_t> tokens, std::span<const i
     if (falls != cu_tokens.end()) {
         throw std::invalid_argument(message("cu_tokens falls to ", *falls, " at entry ", falls - cu_tokens.begin()));
     }
-    for (size_t i = 0; i < rows.size(); ++i) {
-        const Sequence* seq = find_in_flight(rows[i]);
-        if (seq == nullptr) continue;
-        const int64_t least = rows[i].num_samplers();
-        const int64_t most = rows[i].max_expected();
+    for (size_t i = 0; i < num_seqs; ++i) {
+        if (find_in(step, i) == nullptr) continue;
+        const int64_t least = step.num_samplers(i);
+        const int64_t most = least + step.num_drafts[i];
         const int64_t num_given = cu_tokens[i + 1] - cu_tokens[i];
         if (num_given < least || num_given > most) {
             const std::string expected = least == most ? message(least) : message(least, " to ", most);
             throw std::invalid_argument(
-                message("sequence ", rows[i].seq_id, " got ", num_given, " tokens; this step gives it ", expected));
+                message("sequence ", step.seq_ids[i], " got ", num_given, " tokens; this step gives it ", expected));
         }
     }
     const auto negative = std::find_if(tokens.begin(), tokens.end(), [](int32_t id) { return id < 0; });
@@ -84,16 +83,26 @@ void Scheduler::require_valid(std::span<const int32_t> tokens, std::span<const i
     }
 }
 
-void Scheduler::commit(const PlannedRow& row, std::span<const int32_t> tokens, StepUpdate& update) {
-    Sequence* seq = find_in_flight(row);
+// The step has made its copies; those of a later one are still to come.
+void Scheduler::end_copies(int64_t step_id) {
+    std::erase_if(pending_copies_, [&](const PendingCopy& pending) {
+        if (pending.step_id != step_id) return false;
+        kv_.end_copy(pending.copy);
+        return true;
+    });
+}
+
+void Scheduler::commit(const StepPlan& step, size_t i, std::span<const int32_t> tokens, StepUpdate& update) {
+    Sequence* seq = find_in(step, i);
     if (seq == nullptr) return;
-    if (row.samples && seq->status() == SequenceStatus::kDecoding) {
-        commit_decode(*seq, row, tokens, update);
-    } else if (row.samples) {
-        const size_t num_own = tokens.size() - row.fork_ids.size();
+    if (step.samples[i] != 0 && seq->status() == SequenceStatus::kDecoding) {
+        commit_decode(*seq, tokens, step.num_drafts[i], update);
+    } else if (step.samples[i] != 0) {
+        const auto fork_ids = step.forks_of(i);
+        const size_t num_own = tokens.size() - fork_ids.size();
         report(*seq, tokens.first(num_own), update);
-        make_forks(*seq, row.fork_ids, tokens.subspan(num_own), update);
-    } else if (seq->commit_rows(row.num_rows) == FinishReason::kLength) {
+        make_forks(*seq, fork_ids, tokens.subspan(num_own), update);
+    } else if (seq->commit_rows(step.num_text_rows(i)) == FinishReason::kLength) {
         update.append(seq->id(), {}, FinishReason::kLength);
         ++stats_.num_finished_length;
         end_forks(*seq, update);

@@ -34,8 +34,22 @@ void Sequence::admit(int64_t admission) {
     num_computed_ = replay_.num_skipped;
 }
 
+int64_t Sequence::place_in(int64_t step_id) const {
+    for (size_t i = 0; i < static_cast<size_t>(num_steps_); ++i) {
+        if (steps_[i].step_id == step_id) return steps_[i].place;
+    }
+    return kNoStep;
+}
+
+// The oldest step is over; a fork's first token comes from none of its own.
+void Sequence::end_step() {
+    if (num_steps_ == 0) return;
+    steps_[0] = steps_[1];
+    --num_steps_;
+}
+
 FinishReason Sequence::commit_rows(int64_t num_rows) {
-    step_in_flight_ = kNoStep;
+    end_step();
     num_computed_ += num_rows;
     num_once_computed_ = std::max(num_once_computed_, num_computed_);
     if (num_uncomputed() > 0) return FinishReason::kRunning;
@@ -44,7 +58,7 @@ FinishReason Sequence::commit_rows(int64_t num_rows) {
 }
 
 int64_t Sequence::commit_tokens(std::span<const int32_t> tokens, FinishReason& reason) {
-    step_in_flight_ = kNoStep;
+    end_step();
     drafts_.advance();
     reason = FinishReason::kRunning;
     int64_t num_taken = 0;

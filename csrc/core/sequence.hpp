@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -26,7 +27,8 @@ struct Replay {
 };
 
 // Tokens, progress and holdings of one sequence. token_ids() are committed tokens only (never drafts); num_computed()
-// of them are in the caches. Steps are begun by schedule and committed by update; between the two nothing here changes.
+// of them are in the caches. Steps are begun by schedule and committed by update, oldest first. Between the two nothing
+// here changes, but for a second step that may be begun in the meantime.
 class Sequence {
   public:
     static constexpr int64_t kNoStep = -1;
@@ -54,16 +56,27 @@ class Sequence {
     // Tokens of a prefill from here on, also while it waits for its place.
     int64_t num_to_prefill() const { return len() - std::max(num_computed_, replay_.num_skipped); }
     int64_t admission() const { return admission_; }
-    int64_t step_in_flight() const { return step_in_flight_; }
+    // Steps in flight that it takes part in, at most two. Each gives a decoding sequence a token at least.
+    int64_t num_steps_in_flight() const { return num_steps_; }
+    // Running number of the i-th of them, oldest first.
+    int64_t step_in_flight(int64_t i) const { return steps_[static_cast<size_t>(i)].step_id; }
+    // Its place in the plan of a step; kNoStep when it takes no part.
+    int64_t place_in(int64_t step_id) const;
+    bool is_in(int64_t step_id) const { return place_in(step_id) != kNoStep; }
     int64_t last_turn() const { return last_turn_; }
     const SequenceCache& cache() const { return cache_; }
     SequenceCache& cache() { return cache_; }
     const SequenceDrafts& drafts() const { return drafts_; }
     SequenceDrafts& drafts() { return drafts_; }
-    // How many of num_drafts drafts a decode step could use: one token more than accepted drafts comes out of it.
+    // How many of num_drafts drafts a decode step behind those in flight could use: one token more than accepted drafts
+    // comes out of it.
     int64_t num_usable_drafts(int64_t num_drafts) const {
-        return std::clamp<int64_t>(max_len() - len() - 1, 0, num_drafts);
+        return std::clamp<int64_t>(max_len() - len() - num_steps_ - 1, 0, num_drafts);
     }
+    // Whether a decode step behind those in flight may be wanted: they do not end it by themselves.
+    bool can_go_on() const { return len() + num_steps_ < max_len(); }
+    // Rates of the newest drafts that the next step surely does not verify: those being verified, or the ones before.
+    const CumulativeRates& budget_rates() const { return num_steps_ > 0 ? drafts_.rates() : drafts_.old_rates(); }
     // Forks to come: made with the first generated token.
     const std::vector<int64_t>& fork_ids() const { return fork_ids_; }
     int64_t num_forks() const { return static_cast<int64_t>(fork_ids_.size()); }
@@ -77,8 +90,10 @@ class Sequence {
     void admit(int64_t admission);
     // Takes one fork off the list of those to come; false: it is not on it.
     bool drop_fork(int64_t id) { return std::erase(fork_ids_, id) > 0; }
-    void begin_step(int64_t step_id) { step_in_flight_ = step_id; }
-    void cancel_step() { step_in_flight_ = kNoStep; }
+    // Takes part in a step, at this place of its plan.
+    void begin_step(int64_t step_id, int64_t place) { steps_.at(static_cast<size_t>(num_steps_++)) = {step_id, place}; }
+    // The newest step is not to be.
+    void cancel_step() { --num_steps_; }
     void take_turn(int64_t turn) { last_turn_ = turn; }
     // Ends a step that gave no token: num_rows tokens are in the caches now. kLength when nothing is to follow.
     FinishReason commit_rows(int64_t num_rows);
@@ -89,6 +104,13 @@ class Sequence {
     void preempt();
 
   private:
+    struct StepPlace {
+        int64_t step_id = kNoStep;
+        int64_t place = kNoStep;
+    };
+
+    void end_step();
+
     int64_t id_;
     int64_t prompt_len_;
     int64_t consumer_start_;
@@ -100,10 +122,11 @@ class Sequence {
     std::vector<int64_t> fork_ids_;
     SequenceStatus status_ = SequenceStatus::kWaiting;
     int64_t num_computed_ = 0;
-    int64_t num_once_computed_ = 0;     // most that was ever computed, for the statistics of recomputing
-    int64_t admission_ = -1;            // running number of the latest admission
-    int64_t step_in_flight_ = kNoStep;  // overlapped steps will make this a short queue
-    int64_t last_turn_ = -1;            // running number of the latest decode turn, to rotate fairly
+    int64_t num_once_computed_ = 0;   // most that was ever computed, for the statistics of recomputing
+    int64_t admission_ = -1;          // running number of the latest admission
+    std::array<StepPlace, 2> steps_;  // in flight, oldest first
+    int64_t num_steps_ = 0;
+    int64_t last_turn_ = -1;  // running number of the latest decode turn, to rotate fairly
 };
 
 }  // namespace deepinfer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/cache_copy.hpp"
@@ -56,10 +57,26 @@ struct StepPlan {
     int64_t num_seqs() const { return static_cast<int64_t>(seq_ids.size()); }
     int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
     bool is_linked() const { return previous_step_id != kExact; }
+    // Of sequence i: rows of committed tokens (in front of those of drafts), forks, and texts that get a token.
+    int64_t num_text_rows(size_t i) const { return cu_seqlens_q[i + 1] - cu_seqlens_q[i] - num_drafts[i]; }
+    std::span<const int64_t> forks_of(size_t i) const {
+        return std::span(fork_seq_ids)
+            .subspan(static_cast<size_t>(cu_forks[i]), static_cast<size_t>(cu_forks[i + 1] - cu_forks[i]));
+    }
+    int64_t num_samplers(size_t i) const { return samples[i] == 0 ? 0 : 1 + cu_forks[i + 1] - cu_forks[i]; }
 
     // Adds the next num_rows uncomputed tokens of a sequence, and behind them the first of its drafts.
     void append(const Sequence& seq, int64_t num_rows, int64_t num_verified = 0, int64_t draft_cap = 0);
+    // Adds a decoding sequence that is at `place` of the previous plan and gets at most num_new tokens there, each of
+    // them and num_verified drafts one row further on.
+    void append_linked(const Sequence& seq, int64_t place, int64_t num_new, int64_t num_verified, int64_t draft_cap);
     void append_copy(const CacheCopy& copy);
+    // Room for the arrays of so many sequences.
+    void reserve(size_t num_seqs);
+
+  private:
+    void append_sequence(const Sequence& seq, int64_t draft_cap);
+    void append_rows(int64_t start);
 };
 
 }  // namespace deepinfer

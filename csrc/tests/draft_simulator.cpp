@@ -40,7 +40,7 @@ void DraftSimulator::run(int64_t num_steps) {
 }
 
 void DraftSimulator::step() {
-    const StepPlan plan = scheduler_.schedule();
+    const StepPlan plan = *scheduler_.schedule();
     const StepMs ms = true_ms(plan);
     if (plan.kind == StepKind::kDecode) ms_ += ms.forward + ms.sample + ms.draft;
     if (workload_.observes) scheduler_.observe_step_ms(plan.step_id, ms);

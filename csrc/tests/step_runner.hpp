@@ -22,7 +22,7 @@ struct Step {
 };
 
 inline Step run_step(Scheduler& scheduler, FakeWorker& worker) {
-    Step step{scheduler.schedule(), {}};
+    Step step{*scheduler.schedule(), {}};
     const FakeWorker::Result result = worker.execute(step.plan);
     scheduler.check();
     step.update = scheduler.update(step.plan.step_id, result.tokens, result.cu_tokens);

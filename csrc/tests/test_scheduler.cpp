@@ -118,7 +118,7 @@ TEST_CASE("scheduler: the latest admitted is preempted, keeps its tokens and com
 TEST_CASE("scheduler: a step is booked once, whole, and by its number") {
     Scheduler scheduler(small_config());
     scheduler.add(make_spec(0, 3, 4));
-    const StepPlan plan = scheduler.schedule();
+    const StepPlan plan = *scheduler.schedule();
     const std::vector<int32_t> token{5}, no_token{}, cu_one{0, 1}, cu_none{0, 0}, negative{-5}, cu_long{0, 1, 1};
     CHECK_THROWS_AS(scheduler.schedule(), std::logic_error);
     CHECK_THROWS_WITH_AS(scheduler.update(99, token, cu_one), "step_id is 99, but step 0 is in flight",
@@ -137,10 +137,10 @@ TEST_CASE("scheduler: a step is booked once, whole, and by its number") {
 TEST_CASE("scheduler: a discarded step can be planned again") {
     Scheduler scheduler(small_config());
     scheduler.add(make_spec(0, 3, 4));
-    const StepPlan first = scheduler.schedule();
+    const StepPlan first = *scheduler.schedule();
     scheduler.discard(first.step_id);
     scheduler.check();
-    const StepPlan second = scheduler.schedule();
+    const StepPlan second = *scheduler.schedule();
     CHECK(second.step_id == first.step_id + 1);
     CHECK(second.token_ids == first.token_ids);
 }
@@ -149,7 +149,7 @@ TEST_CASE("scheduler: rows of a sequence that went during the step are ignored, 
     Scheduler scheduler(small_config());
     scheduler.add(make_spec(0, 3, 4));
     scheduler.add(make_spec(1, 3, 4));
-    const StepPlan plan = scheduler.schedule();
+    const StepPlan plan = *scheduler.schedule();
     CHECK(scheduler.abort(0));
     scheduler.add(make_spec(0, 5, 4));
     scheduler.check();

@@ -76,7 +76,7 @@ TEST_CASE("forks: copies come again after a discard, from sources that nobody el
     SequenceSpec newcomer = make_family(9, 8, {});
     newcomer.seq_id = 7;
     engine.scheduler.add(newcomer);
-    const StepPlan failed = engine.scheduler.schedule();
+    const StepPlan failed = *engine.scheduler.schedule();
     CHECK(failed.slot_copies == Pairs{0, 1});
     CHECK(failed.state_slots == Pairs{2});
     engine.worker.execute(failed);
@@ -165,13 +165,13 @@ TEST_CASE("forks: the parent may stop with its first token, and a fork too") {
     SequenceSpec spec = make_family(6, 8);
     spec.stop_token_ids = {9};
     scheduler.add(spec);
-    StepPlan plan = scheduler.schedule();
+    StepPlan plan = *scheduler.schedule();
     const StepUpdate update = scheduler.update(plan.step_id, Pairs{9, 5, 9}, Pairs{0, 3});
     scheduler.check();
     CHECK(update.finish_reasons ==
           std::vector<FinishReason>{FinishReason::kStop, FinishReason::kRunning, FinishReason::kStop});
     CHECK(scheduler.num_running() == 1);
-    plan = scheduler.schedule();
+    plan = *scheduler.schedule();
     CHECK(plan.seq_ids == Ids{kFork1});
     CHECK(plan.slot_copies == Pairs{0, 1});
     CHECK(plan.block_copies == Pairs{1, 2});
@@ -182,7 +182,7 @@ TEST_CASE("forks: those to come go with their parent, or alone") {
     scheduler.add(make_family(6, 8));
     CHECK(scheduler.finish(kFork1, 0));
     CHECK_FALSE(scheduler.abort(kFork1));
-    const StepPlan plan = scheduler.schedule();
+    const StepPlan plan = *scheduler.schedule();
     CHECK(plan.fork_seq_ids == Ids{kFork2});
     CHECK(scheduler.abort(0));
     CHECK_FALSE(scheduler.abort(kFork2));
@@ -196,7 +196,7 @@ TEST_CASE("forks: those to come go with their parent, or alone") {
 TEST_CASE("forks: the token of one that went during the step is ignored, the count is not") {
     Scheduler scheduler(small_config());
     scheduler.add(make_family(6, 8));
-    const StepPlan plan = scheduler.schedule();
+    const StepPlan plan = *scheduler.schedule();
     CHECK(scheduler.abort(kFork1));
     CHECK_THROWS_WITH_AS(scheduler.update(plan.step_id, Pairs{1, 2}, Pairs{0, 2}),
                          "sequence 0 got 2 tokens; this step gives it 3", std::invalid_argument);

@@ -15,14 +15,47 @@ Sequence make_sequence(int64_t id, std::vector<int32_t> prompt, int64_t max_len,
 
 }  // namespace
 
+TEST_CASE("sequence: two steps in flight, booked oldest first, given up newest first") {
+    Sequence seq = make_sequence(1, {10, 11, 12}, 9);
+    seq.admit(0);
+    FinishReason reason;
+    seq.commit_tokens(std::vector<int32_t>{20}, reason);
+    seq.begin_step(4, 2);
+    seq.begin_step(5, 0);
+    CHECK(seq.num_steps_in_flight() == 2);
+    CHECK(seq.step_in_flight(0) == 4);
+    CHECK(seq.step_in_flight(1) == 5);
+    CHECK(seq.place_in(4) == 2);
+    CHECK(seq.place_in(5) == 0);
+    CHECK(seq.place_in(6) == Sequence::kNoStep);
+    CHECK(seq.num_usable_drafts(9) == 2);  // two tokens come at least, and one with the drafts
+    seq.cancel_step();
+    CHECK_FALSE(seq.is_in(5));
+    seq.begin_step(6, 1);
+    seq.commit_tokens(std::vector<int32_t>{21}, reason);
+    CHECK_FALSE(seq.is_in(4));
+    CHECK(seq.place_in(6) == 1);
+    CHECK(seq.num_steps_in_flight() == 1);
+}
+
+TEST_CASE("sequence: a step in flight may end it for certain") {
+    Sequence seq = make_sequence(1, {10, 11, 12}, 5);
+    seq.admit(0);
+    FinishReason reason;
+    seq.commit_tokens(std::vector<int32_t>{20}, reason);
+    CHECK(seq.can_go_on());
+    seq.begin_step(4, 0);
+    CHECK_FALSE(seq.can_go_on());
+}
+
 TEST_CASE("sequence: chunks, first token, decode") {
     Sequence seq = make_sequence(1, {10, 11, 12}, 5);
     seq.admit(0);
     CHECK_FALSE(seq.samples_after(2));
-    seq.begin_step(4);
-    CHECK(seq.step_in_flight() == 4);
+    seq.begin_step(4, 2);
+    CHECK(seq.is_in(4));
     CHECK(seq.commit_rows(2) == FinishReason::kRunning);
-    CHECK(seq.step_in_flight() == Sequence::kNoStep);
+    CHECK_FALSE(seq.is_in(4));
     CHECK(seq.num_uncomputed() == 1);
     CHECK(seq.samples_after(1));
     FinishReason reason;

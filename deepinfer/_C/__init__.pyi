@@ -85,6 +85,13 @@ class SchedulerConfig:
     def replay_tokens(self) -> int: ...
     @property
     def replay_multiple(self) -> int: ...
+    @property
+    def runtime_max_model_len(self) -> int:
+        """Most tokens that context and rows of a plan come to: max_model_len, and max(num_drafts - 1, 0) more.
+
+        Only bounds of a linked plan reach behind max_model_len: it takes all drafts in flight for accepted and all of
+        its own for usable. No row of an exact plan does, and block tables do not reach so far.
+        """
 
 class SequenceSpec:
     """A new sequence.
@@ -134,7 +141,7 @@ class StepPlan:
     Attributes:
         step_id: running number of the step.
         previous_step_id: the step in flight that a linked plan goes on from; -1 in an exact plan.
-        kind: "prefill", "decode", or "empty" (nothing is unfinished).
+        kind: "prefill", "decode", or "empty" (nothing is unfinished, or a step in flight is to be booked first).
         num_seqs, num_tokens: S and T.
         seq_ids: int64 [S], oldest admission first.
         cu_seqlens_q: int32 [S+1] prefix sums of the tokens per sequence.
@@ -515,7 +522,9 @@ class DraftCalibration:
 class Scheduler:
     """Plans steps and keeps the books. Loop: plan = schedule(); compute it; update(plan.step_id, ...).
 
-    Every method may be called from any thread.
+    Over a decode step in flight the next step may be planned before that one is booked: plan = schedule(); begin to
+    compute it; update(the step before, ...); sample by settled(plan.step_id). Steps are booked oldest first and
+    discarded newest first. Every method may be called from any thread.
     """
 
     def __init__(self, config: SchedulerConfig) -> None: ...
@@ -535,7 +544,18 @@ class Scheduler:
         """
 
     def schedule(self) -> StepPlan:
-        """Plan the next step; RuntimeError while a step that is not empty is in flight."""
+        """Plan the next step, over nothing or over one decode step in flight; RuntimeError over a prefill step or two.
+
+        Over a decode step the plan is a linked decode step, a prefill step of other sequences, which is exact, or
+        empty: then that step is to be booked first. An empty plan need not be booked. Sequences that end in the step in
+        flight are in a linked plan all the same, unless that is sure by their length: such rows (ghosts) get no token.
+        """
+
+    def settled(self, step_id: int) -> StepPlan:
+        """The exact plan of a step in flight, equal to `resolve` of the plan that `schedule` returned.
+
+        RuntimeError for a linked plan as long as the step before it is not booked; ValueError for another step.
+        """
 
     def update(
         self,
@@ -545,7 +565,7 @@ class Scheduler:
         draft_ids: NDArray[np.integer] | None = None,
         confidences: NDArray[np.floating] | None = None,
     ) -> StepUpdate:
-        """Book the tokens of the step in flight.
+        """Book the tokens of the oldest step in flight; settles the step behind it.
 
         Args:
             step_id: the plan's.
@@ -568,17 +588,24 @@ class Scheduler:
         """
 
     def observe_step_ms(self, step_id: int, forward: float, sample: float, draft: float) -> None:
-        """Say what the parts of the step in flight took, in milliseconds, before its update; corrects the cost curves.
+        """Say what the parts of a step in flight took, in milliseconds, before its update; corrects the cost curves.
 
         Only decode steps count. Results stay repeatable only as far as these times are.
         """
 
     def draft_calibration(self) -> DraftCalibration: ...
     def set_estimator(self, estimator: StepEstimator | None) -> None:
-        """From now on `stats().cost` sums up what the planned steps cost. None: nothing is counted."""
+        """From now on `stats().cost` sums up what the planned steps cost, a linked one's once it is settled.
+
+        None: nothing is counted.
+        """
 
     def discard(self, step_id: int) -> None:
-        """Give up the step in flight after a failure; its sequences are as they were before it."""
+        """Give up the newest step in flight after a failure; its sequences are as they were before it.
+
+        A decode step can be computed again as long as no later step was computed on top of it: two steps back, rings
+        may be overwritten. So where both were computed, book the older one.
+        """
 
     def save_prefix(self, seq_id: int) -> int:
         """Keep the computed tokens of a sequence that runs, or ended a short while ago, for later ones to begin on.
@@ -594,6 +621,9 @@ class Scheduler:
     @property
     def num_saved_blocks(self) -> int:
         """Different blocks that saved prefixes hold: so many fewer are there for sequences."""
+    @property
+    def steps_in_flight(self) -> list[int]:
+        """Numbers of the steps that are planned, and neither booked nor discarded; oldest first, without empty ones."""
     def has_unfinished(self) -> bool: ...
     @property
     def num_waiting(self) -> int: ...

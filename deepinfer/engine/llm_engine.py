@@ -61,7 +61,6 @@ class LLMEngine:
         self._execute_seconds = 0.0
         self._closed = False
         self._unfinished: StepPlan | None = None  # planned, and neither emitted nor given up
-        self._last_step_id = -1
         self._executing = False
 
     @phase("step")
@@ -218,12 +217,9 @@ class LLMEngine:
         """Phase 1: the scheduler decides which tokens of which sequences are computed."""
         self._require_open()
         self._step_started = time.perf_counter()
-        try:
-            plan = self._unfinished = self._scheduler.schedule()
-        except RuntimeError:  # a plan was made, and lost before anybody had it: nothing of it was computed
-            self._scheduler.discard(self._last_step_id + 1)
-            plan = self._unfinished = self._scheduler.schedule()
-        self._last_step_id = plan.step_id
+        for lost in self._scheduler.steps_in_flight:  # planned, but nobody had the plan: nothing of it was computed
+            self._scheduler.discard(lost)
+        plan = self._unfinished = self._scheduler.schedule()
         self._outputs.begin_step(plan)
         return plan
 

@@ -91,11 +91,11 @@ class TestProtocol:
         assert scheduler.update(plan.step_id, [], [0]).seq_ids.size == 0
         assert scheduler.stats().num_steps == 0
 
-    def test_steps_do_not_overlap_yet(self):
+    def test_a_prefill_step_is_to_be_booked_before_the_next(self):
         driver = Driver(make_config())
         driver.add(1, [1], 4)
         driver.scheduler.schedule()
-        with pytest.raises(RuntimeError, match="step 0 is in flight"):
+        with pytest.raises(RuntimeError, match="prefill step 0 is in flight"):
             driver.scheduler.schedule()
 
     @pytest.mark.parametrize(

@@ -1,0 +1,364 @@
+// Tests of two steps in flight: what a plan over another one says, holds, and comes to.
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "core/scheduler.hpp"
+
+using namespace deepinfer;
+
+namespace {
+
+using Ids = std::vector<int64_t>;
+using Tokens = std::vector<int32_t>;
+
+SchedulerConfig overlap_config() {
+    return {.num_blocks = 16,
+            .block_size = 2,
+            .num_state_slots = 4,
+            .max_num_seqs = 4,
+            .max_num_batched_tokens = 16,
+            .max_prefill_chunk = 16,
+            .max_model_len = 64,
+            .num_lookback = 2,
+            .num_drafts = 3};
+}
+
+SequenceSpec spec_of(int64_t seq_id, int64_t prompt_len, int64_t max_tokens, Tokens stops = {}) {
+    return {seq_id, Tokens(static_cast<size_t>(prompt_len), 1), max_tokens, std::move(stops)};
+}
+
+StepPlan plan_next(Scheduler& scheduler) {
+    const StepPlan plan = *scheduler.schedule();
+    scheduler.check();
+    return plan;
+}
+
+StepUpdate book(Scheduler& scheduler, const StepPlan& plan, Tokens tokens, Tokens cu_tokens, Tokens drafts = {}) {
+    StepUpdate update = scheduler.update(plan.step_id, tokens, cu_tokens, {drafts, {}});
+    scheduler.check();
+    return update;
+}
+
+StepUpdate book_rated(Scheduler& scheduler, const StepPlan& plan, Tokens drafts, std::vector<float> confidences) {
+    Tokens cu_tokens(plan.seq_ids.size() + 1);
+    std::iota(cu_tokens.begin(), cu_tokens.end(), 0);
+    StepUpdate update =
+        scheduler.update(plan.step_id, Tokens(plan.seq_ids.size(), 5), cu_tokens, {drafts, confidences});
+    scheduler.check();
+    return update;
+}
+
+// Computes the prompts of all sequences; each gets the token 5 and the drafts 6, 7, 8, ..., all of one confidence.
+void prefill(Scheduler& scheduler, float confidence = 1.0F) {
+    while (scheduler.num_waiting() > 0) {
+        const StepPlan plan = plan_next(scheduler);
+        Tokens drafts;
+        for (int64_t i = 0; i < plan.num_seqs() * scheduler.config().num_drafts; ++i) {
+            drafts.push_back(6 + static_cast<int32_t>(i % scheduler.config().num_drafts));
+        }
+        book_rated(scheduler, plan, drafts, std::vector<float>(drafts.size(), confidence));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("overlap: a linked plan stands at the bounds, and is exact when the step before it is booked") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 40));
+    scheduler.add(spec_of(1, 5, 40));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const StepPlan second = plan_next(scheduler);
+    CHECK(second.previous_step_id == first.step_id);
+    CHECK(second.remap == Tokens{0, 1});
+    CHECK(second.context_lens == Tokens{7, 9});
+    CHECK(second.output_indices == Tokens{5, 5});
+    CHECK(second.token_ids == Tokens(8, 0));
+    CHECK(second.positions == Tokens{7, 8, 9, 10, 9, 10, 11, 12});
+    CHECK(second.lookback_ids == Tokens(4, -1));
+    CHECK(second.draft_caps == Tokens{3, 3});
+    CHECK(second.num_draft_rows == 6);
+    CHECK(scheduler.num_free_blocks() == 16 - 6 - 7);  // 11 and 13 tokens
+    CHECK_THROWS_WITH_AS(scheduler.settled(second.step_id), "step 2 is not settled: book step 1 first",
+                         std::logic_error);
+    CHECK_THROWS_WITH_AS(book(scheduler, second, {1, 1}, {0, 1, 2}), "step_id is 2, but step 1 is to be booked first",
+                         std::invalid_argument);
+    CHECK(scheduler.steps_in_flight() == Ids{1, 2});
+    CHECK_THROWS_WITH_AS(scheduler.schedule(),
+                         "steps 1 and 2 are in flight: update the first one, or discard the second", std::logic_error);
+    book(scheduler, first, {6, 9, 5}, {0, 2, 3}, {1, 2, -1, 3, -1, -1});
+    const StepPlan exact = *scheduler.settled(second.step_id);
+    CHECK_FALSE(exact.is_linked());
+    CHECK(exact.token_ids == Tokens{9, 1, 2, 5, 3});
+    CHECK(exact.positions == Tokens{5, 6, 7, 6, 7});
+    CHECK(exact.lookback_ids == Tokens{6, 5, 5, 1});
+    CHECK(scheduler.num_free_blocks() == 16 - 4 - 4);
+    CHECK(scheduler.stats().num_decode_tokens == 8 + 5);
+    const StepUpdate update = book(scheduler, second, {1, 2, 4, 8}, {0, 3, 4});
+    CHECK(update.tokens == Tokens{1, 2, 4, 8});
+    CHECK(scheduler.stats().num_drafts_accepted == 3);
+    CHECK_THROWS_WITH_AS(scheduler.settled(second.step_id), "step_id is 2, but no step is in flight",
+                         std::invalid_argument);
+}
+
+TEST_CASE("overlap: an exact plan is settled from the beginning") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 40));
+    const auto plan = scheduler.schedule();
+    CHECK(scheduler.settled(plan->step_id) == plan);
+}
+
+TEST_CASE("overlap: what stops in the step in flight is a ghost in the next; its blocks are free at once") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 40, {9}));
+    scheduler.add(spec_of(1, 3, 40));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const StepPlan second = plan_next(scheduler);
+    const StepUpdate update = book(scheduler, first, {9, 4}, {0, 1, 2}, {1, 1, 1, 2, 2, 2});
+    CHECK(update.finish_reasons == std::vector<FinishReason>{FinishReason::kStop, FinishReason::kRunning});
+    CHECK(scheduler.num_running() == 1);
+    CHECK(scheduler.num_free_blocks() == 16 - 4);
+    CHECK(scheduler.settled(second.step_id)->seq_ids == Ids{0, 1});
+    CHECK(scheduler.settled(second.step_id)->token_ids == Tokens{9, 1, 1, 1, 4, 2, 2, 2});
+    const StepUpdate last = book(scheduler, second, {3}, {0, 0, 1});
+    CHECK(last.seq_ids == Ids{1});
+    CHECK(scheduler.stats().num_finished_stop == 1);
+    CHECK(scheduler.stats().num_generated_tokens == 5);
+}
+
+TEST_CASE("overlap: what surely ends by its length is not planned again") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 2));
+    scheduler.add(spec_of(1, 3, 3));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    CHECK(first.num_drafts == Tokens{0, 1});
+    const StepPlan second = plan_next(scheduler);
+    CHECK(second.seq_ids == Ids{1});
+    CHECK(second.remap == Tokens{1});
+    CHECK(second.draft_caps == Tokens{0});
+    CHECK_FALSE(second.make_drafts);
+    book(scheduler, first, {4, 6, 4}, {0, 1, 3});  // the second one ends as well
+    const StepPlan ghost = *scheduler.settled(second.step_id);
+    CHECK(ghost.positions == Tokens{5});
+    CHECK_FALSE(scheduler.has_unfinished());
+    CHECK(book(scheduler, second, {}, {0, 0}).seq_ids.empty());
+    CHECK(scheduler.num_free_blocks() == 16);
+}
+
+TEST_CASE("overlap: when all surely end, the plan is empty and the step in flight comes first") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 2));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const StepPlan empty = plan_next(scheduler);
+    CHECK(empty.kind == StepKind::kEmpty);
+    CHECK_THROWS_AS(scheduler.update(empty.step_id, {}, Tokens{0}), std::invalid_argument);
+    CHECK(plan_next(scheduler).kind == StepKind::kEmpty);
+    book(scheduler, first, {4}, {0, 1});
+    CHECK_FALSE(scheduler.has_unfinished());
+    plan_next(scheduler);
+    CHECK(scheduler.steps_in_flight().empty());
+}
+
+TEST_CASE("overlap: nobody is preempted for a bound") {
+    SchedulerConfig config = overlap_config();
+    config.num_blocks = 6;
+    config.num_drafts = 0;
+    Scheduler scheduler(config);
+    scheduler.add(spec_of(0, 3, 20));
+    scheduler.add(spec_of(1, 3, 20));
+    scheduler.add(spec_of(2, 3, 20, {9}));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    CHECK(first.num_seqs() == 3);
+    CHECK(plan_next(scheduler).kind == StepKind::kEmpty);  // 5 tokens each, in three blocks
+    book(scheduler, first, {4, 4, 9}, {0, 1, 2, 3});
+    const StepPlan next = plan_next(scheduler);
+    CHECK(next.seq_ids == Ids{0, 1});
+    CHECK(next.preempted_seq_ids.empty());
+    CHECK(scheduler.stats().num_preemptions == 0);
+}
+
+TEST_CASE("overlap: a prefill step over a decode step is exact, and the next step waits for it") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 20));
+    prefill(scheduler);
+    const StepPlan decode = plan_next(scheduler);
+    scheduler.add(spec_of(1, 3, 20));
+    const StepPlan prompt = plan_next(scheduler);
+    CHECK(prompt.kind == StepKind::kPrefill);
+    CHECK(prompt.seq_ids == Ids{1});
+    CHECK_FALSE(prompt.is_linked());
+    book(scheduler, decode, {6, 7, 4}, {0, 3}, {1, 1, 1});
+    CHECK_THROWS_WITH_AS(scheduler.schedule(), "prefill step 2 is in flight: update or discard it first",
+                         std::logic_error);
+    book(scheduler, prompt, {3}, {0, 1}, {2, 2, 2});
+    CHECK(plan_next(scheduler).seq_ids == Ids{0, 1});
+}
+
+TEST_CASE("overlap: with more sequences than rows turns rotate, and some are in every other step") {
+    SchedulerConfig config = overlap_config();
+    config.max_num_batched_tokens = 4;
+    config.max_num_seqs = config.num_state_slots = 6;
+    config.num_drafts = 0;
+    Scheduler scheduler(config);
+    for (int64_t seq_id = 0; seq_id < 6; ++seq_id) scheduler.add(spec_of(seq_id, 1, 20));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    CHECK(first.seq_ids == Ids{0, 1, 2, 3});
+    const StepPlan second = plan_next(scheduler);
+    CHECK(second.seq_ids == Ids{0, 1, 4, 5});
+    CHECK(second.remap == Tokens{0, 1, -1, -1});
+    CHECK(second.token_ids == Tokens{0, 0, 5, 5});
+    book(scheduler, first, {1, 2, 3, 4}, {0, 1, 2, 3, 4});
+    const StepPlan third = plan_next(scheduler);
+    CHECK(third.seq_ids == Ids{2, 3, 4, 5});
+    CHECK(third.remap == Tokens{-1, -1, 2, 3});
+    CHECK(third.token_ids == Tokens{3, 4, 0, 0});
+    CHECK(scheduler.settled(second.step_id)->token_ids == Tokens{1, 2, 5, 5});
+}
+
+TEST_CASE("overlap: who was not in the step in flight has drafts already, and keeps those planned") {
+    SchedulerConfig config = overlap_config();
+    config.max_num_batched_tokens = 4;
+    config.max_num_seqs = config.num_state_slots = 6;
+    config.num_drafts = 1;
+    Scheduler scheduler(config);
+    for (int64_t seq_id = 0; seq_id < 6; ++seq_id) scheduler.add(spec_of(seq_id, 1, seq_id < 3 ? 2 : 20));
+    prefill(scheduler, 0.5F);
+    const StepPlan first = plan_next(scheduler);
+    CHECK(first.num_draft_rows == 0);
+    const StepPlan second = plan_next(scheduler);  // the first three surely end
+    CHECK(second.seq_ids == Ids{3, 4, 5});
+    CHECK(second.draft_caps == Tokens{1, 1, 1});
+    CHECK(second.num_drafts == Tokens{1, 0, 0});
+    book_rated(scheduler, first, {9, 9, 9, 9}, {1, 1, 1, 1});
+    CHECK(scheduler.settled(second.step_id)->token_ids == Tokens{5, 9, 5, 5});
+    scheduler.discard(second.step_id);
+    const StepPlan exact = plan_next(scheduler);
+    CHECK(exact.num_drafts == Tokens{1, 0, 0});
+}
+
+TEST_CASE("overlap: the total goes by older rates than those of the drafts to come") {
+    SchedulerConfig config = overlap_config();
+    config.varlen = true;
+    config.num_blocks = 64;
+    const auto num_rows = [&](float older, float newer) {
+        Scheduler scheduler(config);
+        scheduler.set_cost_curves(CostCurve({{4, 1.0}, {16, 3.6}}), CostCurve({{4, 0.001}}));
+        for (int64_t seq_id = 0; seq_id < 4; ++seq_id) scheduler.add(spec_of(seq_id, 3, 40));
+        prefill(scheduler, older);
+        const StepPlan first = plan_next(scheduler);
+        const StepPlan second = plan_next(scheduler);
+        book_rated(scheduler, first, Tokens(12, 9), std::vector<float>(12, newer));
+        CHECK(scheduler.settled(second.step_id)->num_draft_rows == second.num_draft_rows);
+        return second.num_draft_rows;
+    };
+    CHECK(num_rows(1.0F, 1.0F) == 12);
+    CHECK(num_rows(1.0F, 0.0F) == 12);
+    CHECK(num_rows(0.0F, 1.0F) == 0);
+}
+
+TEST_CASE("overlap: aborted in flight, its id used again at once") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 20));
+    scheduler.add(spec_of(1, 3, 20));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const StepPlan second = plan_next(scheduler);
+    CHECK(scheduler.abort(0));
+    scheduler.add(spec_of(0, 2, 20));
+    scheduler.check();
+    const StepUpdate update = book(scheduler, first, {4, 4}, {0, 1, 2}, {1, 1, 1, 2, 2, 2});
+    CHECK(update.seq_ids == Ids{1});
+    CHECK(book(scheduler, second, {3, 2}, {0, 1, 2}).seq_ids == Ids{1});
+    CHECK(scheduler.token_ids(0) == Tokens{1, 1});
+    CHECK(plan_next(scheduler).seq_ids == Ids{0});
+}
+
+TEST_CASE("overlap: a stop string found while the next step is in flight") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 20));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const StepPlan second = plan_next(scheduler);
+    book(scheduler, first, {6, 7, 4}, {0, 3}, {1, 1, 1});
+    CHECK(scheduler.finish(0, 2));
+    scheduler.check();
+    CHECK(scheduler.num_free_blocks() == 16);
+    CHECK(book(scheduler, second, {1, 1}, {0, 2}).seq_ids.empty());
+    const SchedulerStats stats = scheduler.stats();
+    CHECK(stats.num_generated_tokens == 2);
+    CHECK(stats.num_drafts_accepted == 1);
+    CHECK(stats.num_verify_tokens == 1);
+    CHECK(stats.num_finished_external == 1);
+    CHECK(scheduler.save_prefix(0) >= 0);
+    CHECK(scheduler.num_saved_blocks() == 3);  // prompt and two tokens
+    scheduler.check();
+}
+
+TEST_CASE("overlap: steps are discarded newest first, and what they held is free again") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 20));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const int64_t num_free = scheduler.num_free_blocks();
+    const StepPlan second = plan_next(scheduler);
+    CHECK(scheduler.num_free_blocks() < num_free);
+    CHECK_THROWS_WITH_AS(scheduler.discard(first.step_id), "step_id is 1, but step 2 is to be discarded first",
+                         std::invalid_argument);
+    scheduler.discard(second.step_id);
+    scheduler.check();
+    CHECK(scheduler.num_free_blocks() == num_free);
+    const StepPlan again = plan_next(scheduler);
+    CHECK(again.context_lens == second.context_lens);
+    scheduler.discard(again.step_id);
+    scheduler.discard(first.step_id);
+    scheduler.check();
+    CHECK(plan_next(scheduler).token_ids == first.token_ids);
+    CHECK(scheduler.stats().num_decode_steps == 2);  // the linked ones were never settled
+}
+
+TEST_CASE("overlap: a settled step can be discarded, and comes again as it was") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 20));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const StepPlan second = plan_next(scheduler);
+    book(scheduler, first, {6, 4}, {0, 2}, {1, 2, 3});
+    const StepPlan exact = *scheduler.settled(second.step_id);
+    scheduler.discard(second.step_id);
+    scheduler.check();
+    CHECK(plan_next(scheduler).token_ids == exact.token_ids);
+}
+
+TEST_CASE("overlap: a wrong outcome changes nothing") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 20));
+    scheduler.add(spec_of(1, 3, 20));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    plan_next(scheduler);
+    CHECK(scheduler.abort(0));
+    CHECK_THROWS_WITH_AS(book(scheduler, first, {4, 4, 4, 4, 4, 4}, {0, 5, 6}), "sequence 0 got 5 tokens of 4 rows",
+                         std::invalid_argument);
+    scheduler.check();
+    CHECK(book(scheduler, first, {4}, {0, 0, 1}).seq_ids == Ids{1});
+}
+
+TEST_CASE("overlap: times of either step in flight are taken") {
+    Scheduler scheduler(overlap_config());
+    scheduler.add(spec_of(0, 3, 20));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const StepPlan second = plan_next(scheduler);
+    scheduler.observe_step_ms(first.step_id, {1, 1, 1});
+    scheduler.observe_step_ms(second.step_id, {1, 1, 1});
+    CHECK_THROWS_WITH_AS(scheduler.observe_step_ms(7, {1, 1, 1}), "step_id is 7, but steps 1 and 2 are in flight",
+                         std::invalid_argument);
+}
