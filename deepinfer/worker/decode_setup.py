@@ -11,11 +11,16 @@ from deepinfer.core.decode_sizes import DecodeSizes
 from deepinfer.logging import get_logger
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.worker.captured_calls import CapturedCalls
+from deepinfer.worker.decode_buckets import DecodeBuckets
 from deepinfer.worker.eager_calls import EagerCalls
+from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.static_calls import StaticCalls
 from deepinfer.worker.static_decoder import StaticDecoder
 
 logger = get_logger(__name__)
+
+_GRAPH_BYTES = 8 << 20  # of one graph of some thousand kernels
+_MOST_GRAPHS = 64  # a run rarely meets more buckets
 
 
 def decode_sizes(config: EngineConfig, model_config: DeepSeekV41Config) -> DecodeSizes:
@@ -30,6 +35,19 @@ def decode_sizes(config: EngineConfig, model_config: DeepSeekV41Config) -> Decod
         max_len=scheduler.max_model_len,
         max_blocks=scheduler.max_num_seqs * -(-longest // config.cache.block_size),
     )
+
+
+def graph_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
+    """Estimate of what CUDA graphs take in a GPU's memory: one pool for all, and a little for each.
+
+    Blocks of the pool that are too small for a larger bucket stay unused there, hence half as much again.
+    """
+    if config.enforce_eager:
+        return 0
+    sizes = decode_sizes(config, model_config)
+    buckets = DecodeBuckets.build(sizes, model_config.index_topk)
+    step = GpuScratch(model_config, sizes.max_rows, sizes.max_num_seqs, sizes.max_len, sizes.num_drafts)
+    return step.num_bytes * 3 // 2 + _GRAPH_BYTES * min(2 * len(buckets.rows), _MOST_GRAPHS)
 
 
 def static_decoder(config: EngineConfig, model: DeepSeekV41Model, caches: CacheTensors) -> StaticDecoder | None:

@@ -1,4 +1,4 @@
-"""How much memory the largest step takes beside weights and caches, on a CPU: what every estimate begins with."""
+"""How much memory the largest step takes beside weights and caches: what every estimate begins with."""
 
 from __future__ import annotations
 

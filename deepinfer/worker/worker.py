@@ -26,10 +26,11 @@ from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.cuda_stream import CudaStream
-from deepinfer.worker.decode_setup import static_decoder
+from deepinfer.worker.decode_setup import graph_bytes, static_decoder
 from deepinfer.worker.device import memory_probe, resolve_device
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.executors import Executors
+from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.inline_stream import InlineStream
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
@@ -45,11 +46,18 @@ from deepinfer.worker.reference_scratch import ReferenceScratch
 from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.step_profiler import ScratchSpace, StepProfiler
+from deepinfer.worker.step_scratch import StepScratch
 from deepinfer.worker.token_chooser import TokenChooser
 
 T = TypeVar("T")
 
 logger = get_logger(__name__)
+
+_SCRATCH: dict[str, Callable[..., StepScratch]] = {
+    "cpu": NativeScratch,
+    "cuda": GpuScratch,
+    "reference": ReferenceScratch,
+}
 
 
 class Worker:
@@ -197,18 +205,18 @@ def _plan_memory(
 ) -> MemoryPlan:
     """Sizes of the caches on `place`, a device and its backend.
 
-    On a CPU they stand beside what the process holds by now, weights included, and a step's scratch.
+    They stand beside a step's scratch, and on a CPU beside what the process holds by now, weights included.
     """
     options = config.scheduler
     assert options.max_model_len and options.max_num_batched_tokens, "the engine config is not resolved"
     device, backend = place
     is_cpu = device.type == "cpu"
-    estimate = NativeScratch if backend == "cpu" else ReferenceScratch
-    resident = scratch = 0
-    if is_cpu:
-        rows = options.max_num_batched_tokens
-        sizes = (rows, min(options.max_num_seqs, rows), options.max_model_len, config.speculative.num_drafts or 0)
-        resident, scratch = resident_bytes(), estimate(model_config, *sizes).num_bytes
+    rows = options.max_num_batched_tokens
+    sizes = (rows, min(options.max_num_seqs, rows), options.max_model_len, config.speculative.num_drafts or 0)
+    scratch = _SCRATCH[backend](model_config, *sizes).num_bytes
+    if not is_cpu and backend == "cuda":
+        scratch += graph_bytes(config, model_config)
+    resident = resident_bytes() if is_cpu else 0
     demand = MemoryDemand(table, options.max_num_seqs, options.max_model_len, is_cpu, resident, scratch)
     return plan_memory(demand, config.cache, memory_probe(device))
 

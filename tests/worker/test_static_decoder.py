@@ -10,9 +10,12 @@ import torch
 
 from deepinfer import LLM, SamplingParams
 from deepinfer.checkpoint.writer import write_random_checkpoint
+from deepinfer.worker.eager_calls import EagerCalls
 from tests.support.golden_case import logprob_matrix
 from tests.support.static_engine import static_engine
 from tests.support.tiny_config import tiny_config
+from tests.worker.decode_chains import MAX_LEN
+from tests.worker.linked_model import LinkedModel
 
 VOCAB = 288
 PROMPTS = [list(range(3, 3 + length)) for length in (1, 9, 30, 17, 3)]
@@ -52,3 +55,13 @@ def test_equals_components(
         got = rows_of(llm)
     assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
     assert steps.num_padded > 0 and steps.num_whole > 0
+
+
+@pytest.mark.parametrize("numerics", ["official", "fp32"])
+def test_linked_plans(numerics: str, checkpoint: Path) -> None:
+    """Steps that go on from what is on the device: rejected drafts, ghosts, sequences that come and leave."""
+    options = {"numerics": numerics, "max_model_len": MAX_LEN, "block_size": 16, "max_num_seqs": 1}
+    with LLM(checkpoint, backend="cpu", speculative={"num_drafts": 3}, **options) as llm:
+        model = llm._runtime.worker.model
+        for seed in range(6):
+            LinkedModel(model, "float32" if numerics == "fp32" else "fp4", EagerCalls()).check_chain(seed, num_links=4)

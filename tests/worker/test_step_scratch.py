@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from deepinfer.config.cache_config import CacheConfig
+from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.config.numerics import Numerics
 from deepinfer.errors import ConfigError
+from deepinfer.worker.decode_setup import graph_bytes
+from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.kv_cache import block_bytes, cache_table, slot_bytes
 from deepinfer.worker.length_fit import LengthFit
@@ -94,3 +97,18 @@ def test_length_fit_is_tight() -> None:
     assert need(1, fit.longest) <= free < need(1, fit.longest + 1)
     assert LengthFit.of(CONFIG, 2 * free, 1000, 512).longest == CONFIG.max_position_embeddings
     assert LengthFit.of(CONFIG, fit.scratch_bytes // 2, 1000, 512).num_seqs == 0
+
+
+def test_a_gpu_leaves_room_for_its_largest_step_and_for_graphs() -> None:
+    """Measured beside a GPU in tests/gpu/test_scratch.py; here: what it depends on."""
+    sizes = {"num_seqs": 64, "max_len": 8256, "num_drafts": 5}
+    config = DeepSeekV41Config.from_path(str(files("deepinfer") / "data/configs/deepseek-v41-flash.json"))
+    prefill, decode = (GpuScratch(config, num_rows=rows, **sizes).num_bytes for rows in (8192, 384))
+    assert 2 * 2**30 < prefill < 4 * 2**30
+    assert decode < prefill / 3
+
+    def graphs(**options: Any) -> int:
+        return graph_bytes(EngineConfig.create(max_model_len=8192, **options).resolve(config, "cuda"), config)
+
+    assert graphs(enforce_eager=True) == 0
+    assert decode < graphs(max_num_seqs=64) < graphs(max_num_seqs=256) < 2 * prefill

@@ -1,0 +1,135 @@
+"""Decode steps replayed from CUDA graphs: the same bits as launched one by one, and as component by component."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from deepinfer import LLM, SamplingParams
+from deepinfer.worker import worker
+from deepinfer.worker.captured_calls import CapturedCalls
+from deepinfer.worker.decode_setup import static_decoder
+from deepinfer.worker.eager_calls import EagerCalls
+from deepinfer.worker.static_decoder import StaticDecoder
+from deepinfer.worker.static_executor import StaticExecutor
+from tests.gpu.slice_model import write_slice
+from tests.worker.decode_chains import Resolver, check_chain
+from tests.worker.linked_model import LinkedModel
+
+NUM_LAYERS = 8
+LENGTHS = (700, 40, 1200, 5, 33)
+# One form of every product for all numbers of rows: else padding changes the order of sums.
+OPTIONS = {"max_num_seqs": 8, "max_model_len": 4096, "kv_cache_bytes": 2**31, "batch_invariant": True}
+
+
+@dataclass
+class Engine:
+    """An engine of true layer shapes and few experts, and what runs its decode steps."""
+
+    llm: LLM
+    decoder: StaticDecoder
+    calls: CapturedCalls
+
+    def outcomes(self) -> list[Any]:
+        """Tokens and log-probabilities of a few greedy texts that end one after the other."""
+        rng = np.random.default_rng(5)
+        prompts = [rng.integers(300, 100_000, length).tolist() for length in LENGTHS]
+        params = [
+            SamplingParams(temperature=0, max_tokens=count, ignore_eos=True, logprobs=5)
+            for count in (24, 9, 31, 16, 24)
+        ]
+        outputs = self.llm.generate(prompts, params, use_tqdm=False, strict=True)
+        return [(output.outputs[0].token_ids, output.outputs[0].logprobs) for output in outputs]
+
+
+@pytest.fixture(scope="module", params=["off", {"num_drafts": 3}], ids=["plain", "drafts"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    directory = write_slice(tmp_path_factory.mktemp("slice"), n_routed_experts=32, dspark_n_routed_experts=16)
+    made: list[StaticDecoder] = []
+
+    def recorded(*arguments: Any) -> StaticDecoder | None:
+        decoder = static_decoder(*arguments)
+        assert decoder is not None
+        made.append(decoder)
+        return decoder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker, "static_decoder", recorded)
+        llm = LLM(directory, load_format="dummy", device="cuda", backend="cuda", speculative=request.param, **OPTIONS)
+    with llm:
+        calls = made[0].calls
+        assert isinstance(calls, CapturedCalls)
+        yield Engine(llm, made[0], calls)
+
+
+def test_graphs_equal_components(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = engine.outcomes()
+    num_graphs = engine.calls.num_graphs
+    assert num_graphs > 3
+    assert engine.outcomes() == captured
+    assert engine.calls.num_graphs == num_graphs  # replayed, all of them
+    monkeypatch.setattr(engine.decoder, "calls", EagerCalls())
+    assert engine.outcomes() == captured
+    monkeypatch.setattr(StaticExecutor, "takes", lambda executor, plan: False)
+    assert engine.outcomes() == captured
+
+
+def test_launches_of_a_step(engine: Engine) -> None:
+    """A forward pass is one launch of the host's; prints how many kernels it stands for."""
+    engine.outcomes()
+    for key, graph in engine.calls._graphs.items():
+        assert graph is not None
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+            graph.replay()
+            torch.cuda.synchronize()
+        events = profiler.events()
+        assert events is not None
+        on_device = [event.name for event in events if event.device_type is torch.autograd.DeviceType.CUDA]
+        kernels = [name for name in on_device if not name.startswith(("Memcpy", "Memset"))]
+        launches = [event.name for event in events if event.name.startswith(("cudaLaunch", "cudaGraphLaunch"))]
+        print(f"\n{key}: {len(kernels)} kernels, {len(on_device) - len(kernels)} copies, launched by {set(launches)}")
+        assert len(launches) == 1
+        if key[0] == "decode":
+            assert len(kernels) > 20 * NUM_LAYERS
+
+
+def test_linked_plans(engine: Engine) -> None:
+    """Chains of steps that go on from what is on the device, captured and then replayed."""
+    model = engine.llm._runtime.worker.model
+    if model.draft is None:
+        pytest.skip("chains have drafts")
+    linked = LinkedModel(model, "fp4", CapturedCalls(model.embedding.device))
+    for seed in range(12):
+        linked.check_chain(seed, num_links=6)
+
+
+def test_resolved_rows(device: torch.device) -> None:
+    resolver = Resolver(device, CapturedCalls(device))
+    for seed in range(60):
+        check_chain(seed, resolver, num_links=5)
+
+
+def test_graphs_share_their_memory(device: torch.device) -> None:
+    """What a graph needs while it runs is there once, not once for each; prints it."""
+    calls = CapturedCalls(device)
+    static = torch.ones(1024, device=device)
+
+    def work() -> None:
+        large = torch.ones(2**26, device=device)
+        static.add_(large[: len(static)])
+
+    calls.run("first", work)
+    before = torch.cuda.memory_reserved(device)
+    for number in range(4):
+        calls.run(number, work)
+    grown = torch.cuda.memory_reserved(device) - before
+    print(f"\n5 graphs with 256 MiB each: {grown / 2**20:.0f} MiB")
+    assert grown < 2**28
+    calls.run(0, work)
+    assert static.unique().tolist() == [7.0]
