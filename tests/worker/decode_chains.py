@@ -11,6 +11,7 @@ from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.decode_sizes import DecodeSizes
 from deepinfer.core.device_outcome import DeviceOutcome
+from deepinfer.core.step_plan import ForwardPlan
 from deepinfer.worker.batch_builder import ngram_ids
 from deepinfer.worker.decode_fields import DecodeFields
 from deepinfer.worker.decode_upload import DecodeUpload
@@ -163,7 +164,7 @@ class Resolver:
         ]
         self._calls = calls
 
-    def run(self, plan: ScratchPlan, num_rows: int) -> DecodeBatch:
+    def run(self, plan: ForwardPlan, num_rows: int) -> DecodeBatch:
         """The rows of a plan, padded to `num_rows`."""
         rows = self._rows.narrowed(num_rows, min(num_rows, SEQS))
         splits = bool(plan.previous_step_id >= 0 and plan.draft_caps.sum() > plan.num_draft_rows)
@@ -179,7 +180,7 @@ class Resolver:
             part[: len(values)].copy_(values)
 
 
-def check(batch: DecodeBatch, plan: ScratchPlan) -> None:
+def check(batch: DecodeBatch, plan: ForwardPlan) -> None:
     """The rows are those of an exact plan, and padding repeats the last of them."""
     rows, lengths = batch.rows, np.diff(plan.cu_seqlens_q)
     count, num_seqs = len(plan.token_ids), len(lengths)
