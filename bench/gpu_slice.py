@@ -1,7 +1,8 @@
-"""A slice of V4.1-Flash at true layer shapes on one GPU: loading, decoding at batch 1 and 64, a prefill of 8,192 tokens
-with YOCO off and compact beside the estimator. Random weights; Engram tables of 4 million rows in pinned memory.
+"""A slice of V4.1-Flash at true layer shapes on one GPU: loading, decode steps replayed from CUDA graphs, launched one
+by one and component by component, a prefill of 8,192 tokens with YOCO off and compact beside the estimator. Random
+weights; Engram tables of 4 million rows in pinned memory.
 
-python bench/gpu_slice.py REPORT.json
+python bench/gpu_slice.py REPORT.json [decode]      "decode": only the decode steps
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -22,11 +24,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from deepinfer import LLM, SamplingParams
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.worker.cost_report import cost_report
+from deepinfer.worker.eager_calls import EagerCalls
+from deepinfer.worker.scratch_plan import ScratchPlan
+from deepinfer.worker.static_executor import StaticExecutor
 from tests.gpu.slice_model import ENGRAM_ROWS, write_slice
 
 PREFILL = 8192
 DECODED = 24
 REPEATS = 3
+BATCHES = (1, 8, 64)
+CONTEXT = 2048
+STEPS = 20
 
 
 def prompts(count: int, length: int) -> list[list[int]]:
@@ -49,7 +57,58 @@ def seconds(llm: LLM, count: int, length: int, num_tokens: int) -> float:
     return statistics.median(times[1:])
 
 
-def measure(directory: Path, yoco: Any) -> dict[str, Any]:
+def forward_times(llm: LLM, batch: int) -> dict[str, float]:
+    """A decode step's forward pass alone, at a context of CONTEXT tokens: until the host has handed it over, and until
+    the device is through; medians in ms.
+    """
+    worker, config = llm._runtime.worker, llm.config
+    num_lookback = worker.model.runtime.config.engram_max_ngram_size - 1
+    token_ids = (np.arange(batch) * 7919 % 100_000).astype(np.int32)
+    plan = ScratchPlan.build(token_ids, [1] * batch, CONTEXT, CONTEXT // config.cache.block_size + 1, num_lookback)
+    handed, through = [], []
+    for _ in range(STEPS + 3):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        worker._runner._executor.forward(plan, np.arange(batch))
+        handed.append((time.perf_counter() - begin) * 1e3)
+        torch.cuda.synchronize()
+        through.append((time.perf_counter() - begin) * 1e3)
+    return {"handed_over_ms": statistics.median(handed[3:]), "forward_ms": statistics.median(through[3:])}
+
+
+def kernels_of_a_step(llm: LLM) -> int:
+    """Kernels of the largest captured forward pass."""
+    graphs = llm._runtime.worker._runner._executor.decoder.calls._graphs
+    key = max(key for key in graphs if key[0] == "decode")
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        graphs[key].replay()
+        torch.cuda.synchronize()
+    on_device = [event for event in profiler.events() if event.device_type is torch.autograd.DeviceType.CUDA]
+    return sum(not event.name.startswith(("Memcpy", "Memset")) for event in on_device)
+
+
+def decode_steps(llm: LLM) -> dict[str, Any]:
+    """Whole steps and forward passes alone, per batch, for each way to run them."""
+    free = torch.cuda.mem_get_info()[0]
+    report: dict[str, Any] = {"graphs": {batch: decode_times(llm, batch) for batch in BATCHES}}
+    decoder = llm._runtime.worker._runner._executor.decoder
+    report["graphs_mib"] = round((free - torch.cuda.mem_get_info()[0]) / 2**20)
+    report["num_graphs"] = decoder.calls.num_graphs
+    report["kernels_per_forward"] = kernels_of_a_step(llm)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoder, "calls", EagerCalls())
+        report["launched_one_by_one"] = {batch: decode_times(llm, batch) for batch in BATCHES}
+        patch.setattr(StaticExecutor, "takes", lambda executor, plan: False)
+        report["components"] = {batch: decode_times(llm, batch) for batch in BATCHES}
+    return report
+
+
+def decode_times(llm: LLM, batch: int) -> dict[str, float]:
+    one, many = (seconds(llm, batch, 32, num) for num in (1, 1 + DECODED))
+    return {"step_ms": (many - one) / DECODED * 1e3, **forward_times(llm, batch)}
+
+
+def measure(directory: Path, yoco: Any, with_prefill: bool) -> dict[str, Any]:
     begin = time.perf_counter()
     options = {"max_num_seqs": 64, "max_model_len": PREFILL + 64, "max_num_batched_tokens": PREFILL}
     llm = LLM(
@@ -58,32 +117,31 @@ def measure(directory: Path, yoco: Any) -> dict[str, Any]:
     with llm:
         report: dict[str, Any] = {"yoco": yoco or "off", "load_s": round(time.perf_counter() - begin, 1)}
         report["memory_gib"] = round(torch.cuda.memory_allocated() / 2**30, 1)
-        report["prefill_8192_s"] = seconds(llm, 1, PREFILL, 1)
+        if with_prefill:
+            report["prefill_8192_s"] = seconds(llm, 1, PREFILL, 1)
         if yoco is None:
-            for batch in (1, 64):
-                one, many = (seconds(llm, batch, 32, num) for num in (1, 1 + DECODED))
-                report[f"decode_step_ms_batch_{batch}"] = (many - one) / DECODED * 1e3
+            report["decode"] = decode_steps(llm)
     print(json.dumps(report), flush=True)
     return report
 
 
-def main(path: Path) -> None:
+def main(path: Path, only_decode: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         directory = write_slice(Path(folder))
         costs = cost_report(DeepSeekV41Config.from_path(directory), PREFILL, 1)
-        runs = [measure(directory, yoco) for yoco in (None, {"mode": "compact"})]
-    whole, compact = costs["prefill"], costs["prefill, yoco compact"]
-    report = {
-        "gpu": torch.cuda.get_device_name(),
-        "engram_rows": ENGRAM_ROWS,
-        "runs": runs,
-        "yoco_gain": runs[0]["prefill_8192_s"] / runs[1]["prefill_8192_s"],
-        "yoco_gain_by_flops": whole.flops / compact.flops,
-        "yoco_gain_by_fp8_equivalent_flops": whole.fp8_equivalent_flops / compact.fp8_equivalent_flops,
-    }
+        modes = (None,) if only_decode else (None, {"mode": "compact"})
+        runs = [measure(directory, yoco, not only_decode) for yoco in modes]
+    report = {"gpu": torch.cuda.get_device_name(), "engram_rows": ENGRAM_ROWS, "runs": runs}
+    if not only_decode:
+        whole, compact = costs["prefill"], costs["prefill, yoco compact"]
+        report |= {
+            "yoco_gain": runs[0]["prefill_8192_s"] / runs[1]["prefill_8192_s"],
+            "yoco_gain_by_flops": whole.flops / compact.flops,
+            "yoco_gain_by_fp8_equivalent_flops": whole.fp8_equivalent_flops / compact.fp8_equivalent_flops,
+        }
     print(json.dumps(report), flush=True)
     path.write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:] == ["decode"])
