@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -28,6 +29,7 @@ def time_curve(
     largest: int,
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
+    padded_sizes: Sequence[int] = (),
 ) -> Curve:
     """Cost of every size from 1 to `largest`.
 
@@ -36,12 +38,16 @@ def time_curve(
         largest: last size of the curve.
         seconds: after about that long the rest of the ladder is extrapolated; the smallest size is always measured.
         clock: seconds, for the bound.
+        padded_sizes: what sizes are padded to, ascending, the last one at least `largest`: a point of the curve each.
+            Empty: they are not padded.
 
     A size is run once to warm up and then up to five times, less often where that would take more than its share of
     the time. A run can only be slower than it need be, never faster: the fastest counts, and a size costs at most what
-    any larger one does. Steps run eagerly, without padding, so that sizes between two measured ones are interpolated.
+    any larger one does. Sizes between two measured ones are interpolated.
     """
     sizes = ladder(largest)
+    if padded_sizes:
+        sizes = sorted({padded_sizes[bisect_left(padded_sizes, size)] for size in sizes})
     share = seconds / len(sizes)
     began = clock()
     measured: list[tuple[int, float]] = []
@@ -50,7 +56,7 @@ def time_curve(
         if measured and _expected_seconds(measured, size) > left:
             break
         measured.append((size, _fastest_ms(run_ms, size, share, clock)))
-    return _filled(_rising(measured), largest)
+    return _filled(_rising(measured), padded_sizes or _all_sizes(largest))
 
 
 def _expected_seconds(measured: Sequence[tuple[int, float]], size: int) -> float:
@@ -74,11 +80,14 @@ def _rising(measured: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return rising
 
 
-def _filled(points: Sequence[tuple[int, float]], largest: int) -> Curve:
+def _all_sizes(largest: int) -> list[int]:
+    return [size for size in range(1, largest + 1) if size <= _DENSE or size % _SPACING == 0 or size == largest]
+
+
+def _filled(points: Sequence[tuple[int, float]], sizes: Sequence[int]) -> Curve:
     """Points for all sizes that matter: straight lines between the measured ones, and beyond the last the last line's
     slope (from nothing, if there is one point only).
     """
-    sizes = [size for size in range(1, largest + 1) if size <= _DENSE or size % _SPACING == 0 or size == largest]
     curve: list[tuple[int, float]] = []
     segment = 0
     known = [(0, 0.0), *points] if len(points) == 1 else list(points)

@@ -61,7 +61,7 @@ def _kept_or_measured(
 def _measured(worker: Worker) -> CostCurves:
     profiler = worker.profiler
     assert profiler is not None
-    step = time_curve(profiler.step_ms, profiler.max_rows, _STEP_SECONDS)
+    step = time_curve(profiler.step_ms, profiler.max_rows, _STEP_SECONDS, padded_sizes=profiler.row_sizes)
     draft = time_curve(profiler.draft_ms, profiler.max_seqs, _DRAFT_SECONDS)
     logger.info(
         "decode steps take %.2f ms with 1 row and %.2f ms with %d; drafting takes %.2f ms for 1 sequence",
@@ -85,4 +85,5 @@ def _settings(config: EngineConfig, worker: Worker) -> dict[str, Any]:
         "max_model_len": config.scheduler.max_model_len,
         "num_drafts": config.speculative.num_drafts,
         "max_rows": profiler.max_rows,
+        "enforce_eager": config.enforce_eager,
     }

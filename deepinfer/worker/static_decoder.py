@@ -65,6 +65,11 @@ class StaticDecoder:
         self.calls.run(("decode", num_rows, max_len, splits), lambda: self._run(rows, max_len, splits))
         return DecodeStep(self._rows.narrowed(num_rows, buckets.seqs_for(num_seqs)), self._hidden[:num_rows])
 
+    @property
+    def row_sizes(self) -> tuple[int, ...]:
+        """What the rows of a step are padded to, ascending."""
+        return self._buckets.rows
+
     def num_seqs_for(self, num_seqs: int) -> int:
         """Sequences, padding included, that a step of `num_seqs` has behind its forward pass."""
         return self._buckets.seqs_for(num_seqs)

@@ -38,6 +38,11 @@ class StaticExecutor:
         """Whether `forward` calls torch operations."""
         return True
 
+    @property
+    def row_sizes(self) -> tuple[int, ...]:
+        """What the rows of decode steps are padded to, ascending."""
+        return self.decoder.row_sizes
+
     def takes(self, plan: ForwardPlan) -> bool:
         """Whether a step runs from static tensors."""
         return plan.kind == "decode" and not self._probe.is_attached

@@ -11,6 +11,7 @@ from deepinfer.core.draft_executor import DraftExecutor
 from deepinfer.core.draft_requests import DraftRequests
 from deepinfer.core.step_executor import StepExecutor
 from deepinfer.worker.scratch_plan import ScratchPlan
+from deepinfer.worker.static_executor import StaticExecutor
 from deepinfer.worker.step_clock import StepClock
 
 _STRIDE = 7919  # a prime: spreads token ids, and with them experts and Engram rows
@@ -75,6 +76,11 @@ class StepProfiler:
     def max_rows(self) -> int:
         """Rows that a target step can have."""
         return self.max_seqs * (1 + self._num_drafts)
+
+    @property
+    def row_sizes(self) -> tuple[int, ...]:
+        """What rows of target steps are padded to; empty: they are not."""
+        return self._target.row_sizes if isinstance(self._target, StaticExecutor) else ()
 
     def step_ms(self, num_rows: int) -> float:
         """Milliseconds of the target's forward pass over num_rows (1 .. max_rows) rows, 1 + drafts a sequence."""

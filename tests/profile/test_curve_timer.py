@@ -53,3 +53,12 @@ def test_curve_never_falls_and_has_the_sizes_of_a_schedule():
     assert list(curve)[:64] == list(range(1, 65)) and list(curve)[64:] == [72, 80, 88, 96, 100]
     assert all(early <= late for early, late in zip(curve.values(), list(curve.values())[1:], strict=False))
     assert curve[3] == pytest.approx(14.0)  # no slower than four rows
+
+
+def test_padded_sizes_are_the_points_of_the_curve():
+    """A step costs what its padding makes of it: only such sizes are timed, and the curve is a staircase over them."""
+    padded = (1, 2, 4, 8, 16, 20)
+    machine = Machine(lambda size, before: 10.0 + size)
+    curve = dict(time_curve(machine.run, 18, 60, clock=lambda: machine.seconds, padded_sizes=padded))
+    assert curve == pytest.approx({size: 10.0 + size for size in padded})
+    assert sorted(set(machine.sizes)) == list(padded)
