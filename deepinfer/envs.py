@@ -178,7 +178,7 @@ def parse_choice(*choices: str) -> Callable[[str], str]:
 
 
 _count, _positive, _any_integer = parse_integer(0), parse_integer(1), parse_integer(None)
-_NO_GRAPHS = "this version runs every step eagerly"
+_FIXED_GRAPHS = "draft passes follow enforce_eager, and graphs are padded to fixed sizes"
 _ONE_PROCESS = "this version runs in one process"
 _NO_IMAGES = "image input is not built yet"
 _NO_PROFILER = "the profiler is not built yet"
@@ -246,8 +246,8 @@ VARIABLES: tuple[EnvVariable, ...] = (
     *_ignored(parse_number, "every running sequence has one state slot", "NUM_STATE_SLOTS_RATIO"),
     *_ignored(parse_bool, _NO_PREFIX_CACHE, "PREFILL_STORE_EXTRA_STATE"),
     *_ignored(_count, _NO_PREFIX_CACHE, "PREFILL_STORE_EXTRA_SIZE"),
-    *_ignored(parse_bool, _NO_GRAPHS, "DFLASH_ENFORCE_EAGER"),
-    *_ignored(_positive, _NO_GRAPHS, "CUDAGRAPH_BATCH_SIZE_INTERVAL", "DFLASH_CUDAGRAPH_BATCH_SIZE_INTERVAL"),
+    *_ignored(parse_bool, _FIXED_GRAPHS, "DFLASH_ENFORCE_EAGER"),
+    *_ignored(_positive, _FIXED_GRAPHS, "CUDAGRAPH_BATCH_SIZE_INTERVAL", "DFLASH_CUDAGRAPH_BATCH_SIZE_INTERVAL"),
     *_ignored(
         _positive, "one replica decides every step anew", "PREFILL_ATTEMPT_INTERVAL", "PREFILL_ANY_ATTEMPT_INTERVAL"
     ),

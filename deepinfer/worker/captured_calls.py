@@ -44,10 +44,6 @@ class CapturedCalls:
         if key not in self._graphs:
             self._graphs[key] = self._capture(key, work)
 
-    def clear(self) -> None:
-        """Free all graphs and the pool's memory."""
-        self._graphs.clear()
-
     def _capture(self, key: Hashable, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
         """Record what `work` launches; nothing of it runs."""
         graph = torch.cuda.CUDAGraph()

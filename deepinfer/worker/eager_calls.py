@@ -11,6 +11,3 @@ class EagerCalls:
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Call `work`."""
         work()
-
-    def clear(self) -> None:
-        """Nothing was kept."""

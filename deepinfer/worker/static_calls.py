@@ -18,7 +18,3 @@ class StaticCalls(Protocol):
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Launch `work` once."""
         ...
-
-    def clear(self) -> None:
-        """Forget all keys and give their memory back."""
-        ...
