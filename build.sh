@@ -96,7 +96,7 @@ cpp_tests() {
   ctest --test-dir "$1" --output-on-failure "${@:3}"
 }
 
-# Without two long simulations (minutes): the other tests of drafts run the same code.
+# Without three long simulations (minutes): the other tests of drafts run the same code.
 sanitize() {
   cpp_tests build/asan address,undefined -E "at least 98%"
   cpp_tests build/tsan thread -E "at least 98%"

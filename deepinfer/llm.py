@@ -68,8 +68,8 @@ class LLM:
             most torch's own number. Results do not depend on it; torch's number is back after every step.
         cpu_isa: instruction set of native CPU kernels: "auto", "scalar", "avx2" or "avx512". Results do not depend
             on it.
-        speculative: None: drafts when the checkpoint has them; "off"; a mapping of SpeculativeConfig's fields; or the
-            path of a calibration file. Tokens are the same with drafts and without.
+        speculative: None: drafts when the checkpoint has them, on backend "cpu" if they pay; "off"; a mapping of
+            SpeculativeConfig's fields; or the path of a calibration file. Tokens are the same with drafts and without.
         yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only the last n tokens of a prompt go
             through the upper half of the model, a faster prefill that changes results a little; "mask" for checking
             (doc/yoco.md).

@@ -32,7 +32,8 @@ CHAT = "<｜begin▁of▁sentence｜><｜User｜>What is the capital of Norway?<
 
 @pytest.fixture(scope="module")
 def llm() -> Iterator[LLM]:
-    with LLM(GOLDEN / "nano-s1", numerics="fp32", max_num_seqs=4, block_size=8) as llm:
+    fixed = {"varlen": False}
+    with LLM(GOLDEN / "nano-s1", numerics="fp32", max_num_seqs=4, block_size=8, speculative=fixed) as llm:
         yield llm
 
 

@@ -67,10 +67,11 @@ void bind_scheduler(py::module_& m) {
         .def(
             "set_cost_curves",
             [](S& self, const std::vector<std::pair<int64_t, double>>& step_points,
-               const std::vector<std::pair<int64_t, double>>& draft_points) {
-                self.set_cost_curves(CostCurve(cost_points(step_points)), CostCurve(cost_points(draft_points)));
+               const std::vector<std::pair<int64_t, double>>& draft_points, bool is_guess) {
+                self.set_cost_curves(CostCurve(cost_points(step_points)), CostCurve(cost_points(draft_points)),
+                                     is_guess);
             },
-            py::arg("step_points"), py::arg("draft_points"))
+            py::arg("step_points"), py::arg("draft_points"), py::arg("is_guess") = false)
         .def(
             "observe_step_ms",
             [](S& self, int64_t step_id, double forward, double sample, double draft) {

@@ -26,7 +26,8 @@ constexpr double kContextShare = 0.04;
 DraftPlanner::DraftPlanner(const SchedulerConfig& config)
     : config_(config), policy_(config.draft_window), estimate_(config.num_drafts) {}
 
-void DraftPlanner::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
+void DraftPlanner::set_cost_curves(CostCurve step_curve, CostCurve draft_curve, bool is_guess) {
+    step_guess_ = is_guess ? step_curve : CostCurve();
     step_curve_ = std::move(step_curve);
     draft_curve_ = std::move(draft_curve);
     times_ = {};
@@ -39,9 +40,11 @@ DraftPlanner::Decision DraftPlanner::plan_decode(std::span<Sequence* const> seqs
     const int64_t most_rows = std::min(max_rows, std::reduce(caps.begin(), caps.end(), num_seqs));
     if (config_.num_drafts == 0) return {false, false, false, std::vector<int64_t>(seqs.size(), 0)};
     if (!is_scheduled()) return {true, false, true, split(seqs, caps, most_rows)};
+    if (lacks_plain_steps()) return {false, false, true, std::vector<int64_t>(seqs.size(), 0)};
 
     BudgetChoice choice;
     if (!knows_values(num_seqs)) {
+        if (!step_guess_.empty()) step_curve_ = times_.scaled(step_guess_);
         estimate_rates(seqs);
         known_ = {values(rates_, max_rows, choice), num_seqs, 0};
     }
@@ -63,6 +66,7 @@ bool DraftPlanner::knows_values(int64_t num_seqs) {
 
 bool DraftPlanner::drafts_after_prefill(int64_t num_seqs) const {
     if (config_.num_drafts == 0 || !is_scheduled()) return config_.num_drafts > 0;
+    if (lacks_plain_steps()) return false;
     CumulativeRates means;
     for (int64_t k = 0; k < config_.num_drafts; ++k) means.push_back(estimate_.mean(k));
     const std::vector<CumulativeRates> rates(static_cast<size_t>(num_seqs), means);
@@ -75,8 +79,18 @@ void DraftPlanner::observe(const SequenceDrafts& drafts, int64_t num_verified, i
 }
 
 StepCosts DraftPlanner::costs(int64_t num_seqs, bool with_drafts) const {
-    const double draft_ms = with_drafts ? times_.draft_ms(num_seqs, draft_curve_) : 0.0;
-    return {.ms_per_row = times_.ms_per_row(), .fixed_ms = times_.sample_ms(num_seqs, with_drafts) + draft_ms};
+    const double draft_part = with_drafts ? draft_ms(num_seqs) : 0.0;
+    if (step_guess_.empty()) {
+        return {.ms_per_row = times_.ms_per_row(step_curve_),
+                .fixed_ms = times_.sample_ms(num_seqs, with_drafts) + draft_part};
+    }
+    // The curve is corrected as a whole. Before its unit is known, no time can be added to it.
+    const double sample_part = times_.knows_scale() ? times_.sample_ms(num_seqs, with_drafts) : 0.0;
+    return {.ms_per_row = 0.0, .fixed_ms = sample_part + draft_part};
+}
+
+double DraftPlanner::draft_ms(int64_t num_seqs) const {
+    return times_.draft_ms(num_seqs, draft_curve_, step_guess_.empty() ? 1.0 : times_.scale());
 }
 
 double DraftPlanner::step_ms(int64_t num_rows, const StepCosts& costs) const {
@@ -107,7 +121,7 @@ double DraftPlanner::probe_steps(int64_t num_seqs, int64_t max_rows) const {
     const StepCosts plain = costs(num_seqs, false);
     const double plain_ms = step_ms(num_seqs, plain);
     const double verify_ms = step_ms(probe_rows(num_seqs, max_rows), plain) - plain_ms;
-    const double probe_ms = times_.draft_ms(num_seqs, draft_curve_) + verify_ms;
+    const double probe_ms = draft_ms(num_seqs) + verify_ms;
     return probe_ms / plain_ms + kContextShare * static_cast<double>(config_.draft_window);
 }
 

@@ -30,8 +30,9 @@ class DraftPlanner {
     explicit DraftPlanner(const SchedulerConfig& config);
 
     // step_curve: ms against rows of a target step; draft_curve: ms against sequences of a draft pass. Empty: not
-    // known. What was learnt from times observed is forgotten.
-    void set_cost_curves(CostCurve step_curve, CostCurve draft_curve);
+    // known. What was learnt from times observed is forgotten. is_guess: the times are in a unit of their own, the same
+    // for both curves, and of a shape that need not be quite true; the times observed correct both.
+    void set_cost_curves(CostCurve step_curve, CostCurve draft_curve, bool is_guess = false);
 
     // Plans a decode step. caps: drafts of each sequence that could be verified, limits and memory considered, but no
     // confidence. max_rows: rows of the step in all, at least one a sequence.
@@ -44,7 +45,9 @@ class DraftPlanner {
     // Learns from drafts whose step is over: num_verified of them were verified, num_accepted of those accepted.
     void observe(const SequenceDrafts& drafts, int64_t num_verified, int64_t num_accepted);
     // Corrects the curves by what a decode step really took. Without it they are taken at their word.
-    void observe(const DecodeStep& step) { times_.observe(step, step_curve_, draft_curve_); }
+    void observe(const DecodeStep& step) {
+        times_.observe(step, step_guess_.empty() ? step_curve_ : step_guess_, draft_curve_);
+    }
     const StepTimes& times() const { return times_; }
     // What rates are worth at present, by position; the split of a step goes by rates times these.
     const std::vector<float>& rate_factors() const { return estimate_.factors(); }
@@ -60,6 +63,9 @@ class DraftPlanner {
     bool knows_values(int64_t num_seqs);
     bool is_scheduled() const { return config_.varlen && !step_curve_.empty(); }
     StepCosts costs(int64_t num_seqs, bool with_drafts) const;
+    double draft_ms(int64_t num_seqs) const;
+    // Drafts are compared with steps without any. Steps with drafts alone would never show that a guess is wrong there.
+    bool lacks_plain_steps() const { return !step_guess_.empty() && !times_.knows_plain_steps(); }
     double step_ms(int64_t num_rows, const StepCosts& costs) const;
     DraftValues values(std::span<const CumulativeRates> rates, int64_t max_rows, BudgetChoice& choice) const;
     int64_t probe_rows(int64_t num_seqs, int64_t max_rows) const;
@@ -69,7 +75,8 @@ class DraftPlanner {
     std::vector<int64_t> split(std::span<Sequence* const> seqs, std::span<const int64_t> caps, int64_t num_rows);
 
     const SchedulerConfig config_;
-    CostCurve step_curve_;
+    CostCurve step_guess_;  // empty unless the curves are guesses
+    CostCurve step_curve_;  // in force: of a guess, what the newest correction made of it
     CostCurve draft_curve_;
     DraftPolicy policy_;
     AcceptanceEstimate estimate_;

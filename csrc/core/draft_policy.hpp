@@ -33,7 +33,7 @@ class DraftPolicy {
     // num_lead_steps: decode steps in a row that leave context before drafts are made again.
     explicit DraftPolicy(int64_t num_lead_steps = 0) : num_lead_steps_(num_lead_steps), num_kept_(num_lead_steps) {}
 
-    // Decides one decode step; to be asked exactly once for each.
+    // Decides one decode step; to be asked once for each, but for those whose times are only to be learnt.
     DraftAction decide(const DraftValues& values);
     // What decide would find without probing; changes nothing.
     bool pays(const DraftValues& values) const;

@@ -90,8 +90,8 @@ class Scheduler {
     // again.
     void discard(int64_t step_id);
 
-    // What steps cost, for `varlen` (draft_planner.hpp). Injected or measured elsewhere; may change at any time.
-    void set_cost_curves(CostCurve step_curve, CostCurve draft_curve);
+    // What steps cost, for `varlen` (draft_planner.hpp). Injected, measured elsewhere or guessed; may change any time.
+    void set_cost_curves(CostCurve step_curve, CostCurve draft_curve, bool is_guess = false);
     // What a step in flight really took, to be said before its update; corrects the curves (step_times.hpp). Throws
     // std::invalid_argument for another step and for times that are not finite or below 0.
     void observe_step_ms(int64_t step_id, const StepMs& ms);

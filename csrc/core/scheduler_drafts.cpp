@@ -21,9 +21,9 @@ int64_t num_right(std::span<const int32_t> drafts, std::span<const int32_t> toke
 
 }  // namespace
 
-void Scheduler::set_cost_curves(CostCurve step_curve, CostCurve draft_curve) {
+void Scheduler::set_cost_curves(CostCurve step_curve, CostCurve draft_curve, bool is_guess) {
     const std::lock_guard lock(mutex_);
-    draft_planner_.set_cost_curves(std::move(step_curve), std::move(draft_curve));
+    draft_planner_.set_cost_curves(std::move(step_curve), std::move(draft_curve), is_guess);
 }
 
 void Scheduler::observe_step_ms(int64_t step_id, const StepMs& ms) {

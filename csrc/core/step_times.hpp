@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "core/cost_curve.hpp"
 #include "core/recent_median.hpp"
@@ -25,27 +26,37 @@ struct DecodeStep {
     StepMs ms{};
 };
 
-// The curves are measured before the first request, with short contexts and without sampling (spec/decode.md 6.2).
+// The curves are measured before the first request, with short contexts and without sampling (spec/decode.md 6.2), or
+// they are guesses of how times relate, and say nothing before `scaled`.
 // Everything here is a median of recent steps, so that it depends on nothing but the steps observed, and one step that
 // took long for a reason of its own changes nothing. What has not been seen for kMaxAge steps is forgotten: drafts that
 // were switched off because they were slow once get another chance.
 class StepTimes {
   public:
     static constexpr int64_t kMaxAge = 1000;      // decode steps
-    static constexpr int64_t kSlopeSamples = 10;  // of one size, before it counts
-    static constexpr int64_t kPartSamples = 5;    // of sampling and drafting
+    static constexpr int64_t kSlopeSamples = 10;  // of one size, before it counts for the slope
+    static constexpr int64_t kPartSamples = 5;    // of sampling and drafting; of one size or of all to scale a guess
 
     void observe(const DecodeStep& step, const CostCurve& step_curve, const CostCurve& draft_curve);
 
     // Time that a step takes above the curve, by row of the curve's size: longer contexts. Median over the sizes of
     // each size's median, at least 0.
-    double ms_per_row() const;
+    double ms_per_row(const CostCurve& step_curve) const;
+    // A guessed step curve, at every size multiplied by what the steps lately took against it: at a size with too few
+    // samples by what lies between those of its neighbours that have enough, the nearest one at either end; before
+    // there is any such size by what all steps took, and by 1 before that is known.
+    CostCurve scaled(const CostCurve& step_guess) const;
+    // What steps lately took against the curve, whatever their size; 1 when too few have been seen.
+    double scale() const { return recent(step_ratio_).value_or(1.0); }
+    bool knows_scale() const { return recent(step_ratio_).has_value(); }
+    // Whether enough steps without drafts to verify have been seen lately to say what they take.
+    bool knows_plain_steps() const { return recent(plain_samples_, 0).has_value(); }
     // Time of sampling for so many sequences, with or without drafts to verify. For another number of sequences or
     // for the other kind of step if that is all there is, 0 if too few steps have been seen.
     double sample_ms(int64_t num_seqs, bool verifies) const;
     // Time of drafting for so many sequences. Not seen lately: what the curve says, times what drafting lately took
-    // against the curve.
-    double draft_ms(int64_t num_seqs, const CostCurve& draft_curve) const;
+    // against the curve; `scale` where that is not known.
+    double draft_ms(int64_t num_seqs, const CostCurve& draft_curve, double scale = 1.0) const;
 
   private:
     template <size_t kCapacity>
@@ -56,16 +67,19 @@ class StepTimes {
     // Of one part of a step, by number of sequences; key 0 stands for any number.
     using PartTimes = std::map<int64_t, Window<9>>;
 
+    // Median of every size that has so many samples and a recent one, sizes ascending.
+    std::vector<CostPoint> known_sizes(int64_t num_samples) const;
     void add(Window<9>& window, double value);
     void add(PartTimes& times, int64_t num_seqs, double ms);
     std::optional<double> recent(const Window<9>& window) const;
     std::optional<double> recent(const PartTimes& times, int64_t num_seqs) const;
 
     int64_t num_steps_ = 0;
-    std::map<int64_t, Window<101>> slopes_;  // by size of the curve
+    std::map<int64_t, Window<101>> forwards_;  // ms by size of the curve
     PartTimes plain_samples_;
     PartTimes verify_samples_;
     PartTimes drafts_;
+    Window<9> step_ratio_;   // to the curve
     Window<9> draft_ratio_;  // to the curve
 };
 

@@ -25,7 +25,9 @@ SchedulerConfig config_of(const Workload& workload, DraftMode mode) {
 
 DraftSimulator::DraftSimulator(const Workload& workload, DraftMode mode)
     : workload_(workload), mode_(mode), scheduler_(config_of(workload, mode)) {
-    scheduler_.set_cost_curves(workload.step_curve, workload.draft_curve);
+    const bool is_guess = !workload.step_guess.empty();
+    scheduler_.set_cost_curves(is_guess ? workload.step_guess : workload.step_curve,
+                               is_guess ? workload.draft_guess : workload.draft_curve, is_guess);
     std::normal_distribution<float> normal(0.0F, static_cast<float>(workload.spread));
     for (int64_t seq_id = 0; seq_id < workload.num_seqs; ++seq_id) {
         scheduler_.add({seq_id, {1}, 1 << 20, {}});

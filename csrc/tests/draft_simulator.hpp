@@ -25,6 +25,8 @@ struct Workload {
     double draft_error = 1.0;  // true time of a draft pass / the curve's
     double ms_per_row = 0.0;   // on top of the step curve
     double sample_ms = 0.0;    // per sequence
+    CostCurve step_guess{};    // what the scheduler is told instead of the curves, in a unit of its own
+    CostCurve draft_guess{};
 };
 
 // Sequences run for ever; drafts are accepted at random with the probability that their confidence says.

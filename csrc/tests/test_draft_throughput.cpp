@@ -110,6 +110,45 @@ TEST_CASE("drafts: with corrections on, curves that are wrong still give at leas
     CHECK(num_off > 10);
 }
 
+TEST_CASE("drafts: a guess in a unit of its own gives at least 98% of off, and of all where its shape is right") {
+    const CostCurve& guess = kCurves[5];
+    double worst = 1e9;
+    int num_gains = 0;
+    for (size_t curve = 0; curve < kCurves.size(); ++curve) {
+        for (const double unit : {1e-3, 50.0}) {
+            for (const int64_t num_seqs : {1, 16}) {
+                for (const double confidence : {0.4, 0.8}) {
+                    Workload workload{.num_seqs = num_seqs,
+                                      .confidence = confidence,
+                                      .step_curve = kCurves[curve],
+                                      .observes = true,
+                                      .sample_ms = 0.02};
+                    workload.draft_curve = CostCurve({{num_seqs, 0.2 * kCurves[curve].ms(num_seqs)}});
+                    const double off = throughput(workload, DraftMode::kOff);
+                    const double all = throughput(workload, DraftMode::kAll);
+                    std::vector<CostPoint> points = guess.points();
+                    for (CostPoint& point : points) point.ms *= unit;
+                    workload.step_guess = CostCurve(points);
+                    workload.draft_guess = CostCurve({{num_seqs, 0.3 * workload.step_guess.ms(num_seqs)}});
+                    const double scheduled = throughput(workload, DraftMode::kScheduled);
+                    CAPTURE(curve);
+                    CAPTURE(unit);
+                    CAPTURE(num_seqs);
+                    CAPTURE(confidence);
+                    CAPTURE(off);
+                    CAPTURE(all);
+                    CHECK(scheduled >= 0.98 * off);
+                    if (curve == 5) CHECK(scheduled >= 0.98 * all);
+                    worst = std::min(worst, scheduled / off);
+                    num_gains += scheduled > 1.2 * off;
+                }
+            }
+        }
+    }
+    MESSAGE("guessed / off: worst " << worst << "; a gain of a fifth and more " << num_gains << " times");
+    CHECK(num_gains >= 20);
+}
+
 TEST_CASE("drafts: they come back when they begin to pay") {
     for (const int64_t num_seqs : {4, 64}) {
         Workload workload{.num_seqs = num_seqs, .confidence = 0.05, .spread = 0.1, .step_curve = kCurves[4]};

@@ -39,19 +39,52 @@ TEST_CASE("recent median: of the newest, the higher of two middle ones") {
 TEST_CASE("step times: slope is the median over sizes with enough samples, and never below 0") {
     StepTimes times;
     observe(times, 9, {.num_rows = 3, .num_seqs = 3, .ms = {.forward = 14}});
-    CHECK(times.ms_per_row() == 0.0);  // nine are too few
+    CHECK(times.ms_per_row(kCurve) == 0.0);  // nine are too few
     observe(times, 1, {.num_rows = 4, .num_seqs = 3, .ms = {.forward = 1000}});
-    CHECK(times.ms_per_row() == doctest::Approx(0.5));  // (14 - 12) / 4, the slow one does not count
+    CHECK(times.ms_per_row(kCurve) == doctest::Approx(0.5));  // (14 - 12) / 4, the slow one does not count
     observe(times, 10, {.num_rows = 9, .num_seqs = 3, .ms = {.forward = 52}});
-    CHECK(times.ms_per_row() == doctest::Approx(2.0));  // (52 - 20) / 16
+    CHECK(times.ms_per_row(kCurve) == doctest::Approx(2.0));  // (52 - 20) / 16
     observe(times, 10, {.num_rows = 1, .num_seqs = 1, .ms = {.forward = 1}});
-    CHECK(times.ms_per_row() == doctest::Approx(0.5));
+    CHECK(times.ms_per_row(kCurve) == doctest::Approx(0.5));
     observe(times, 20, {.num_rows = 17, .num_seqs = 3, .ms = {.forward = 1e6}});  // past the curve
-    CHECK(times.ms_per_row() == doctest::Approx(0.5));
+    CHECK(times.ms_per_row(kCurve) == doctest::Approx(0.5));
 
     StepTimes fast;
     observe(fast, 50, {.num_rows = 4, .num_seqs = 4, .ms = {.forward = 6}});
-    CHECK(fast.ms_per_row() == 0.0);
+    CHECK(fast.ms_per_row(kCurve) == 0.0);
+}
+
+TEST_CASE("step times: a guess is scaled by all steps, then by the sizes that are known and between them") {
+    const CostCurve guess({{1, 1}, {2, 2}, {4, 3}, {6, 4}, {16, 10}});
+    const auto times_of = [&](const StepTimes& times) {
+        std::vector<double> ms;
+        const CostCurve scaled = times.scaled(guess);
+        for (const CostPoint& point : scaled.points()) ms.push_back(point.ms);
+        return ms;
+    };
+    StepTimes times;
+    const auto observe_ms = [&](int count, int64_t num_rows, double ms) {
+        for (int i = 0; i < count; ++i) times.observe({.num_rows = num_rows, .num_seqs = 1, .ms = {ms}}, guess, {});
+    };
+    observe_ms(4, 2, 20);
+    CHECK_FALSE(times.knows_scale());
+    CHECK_FALSE(times.knows_plain_steps());
+    CHECK(times_of(times) == std::vector<double>{1, 2, 3, 4, 10});
+    observe_ms(1, 2, 20);
+    CHECK(times.scale() == 10);
+    CHECK(times_of(times) == std::vector<double>{10, 20, 30, 40, 100});
+    CHECK(times.draft_ms(3, kDraftCurve, times.scale()) == 50);
+    CHECK(times.knows_plain_steps());
+    observe_ms(5, 2, 30);  // ten in all
+    CHECK(times_of(times) == std::vector<double>{15, 30, 45, 60, 150});
+    observe_ms(10, 6, 20);
+    CHECK(times_of(times) == std::vector<double>{15, 30, 30, 20, 50});  // 15, 15, 10, 5 and 5 times the guess
+    observe_ms(static_cast<int>(StepTimes::kMaxAge) - 10, 6, 20);
+    CHECK(times_of(times) == std::vector<double>{15, 30, 30, 20, 50});
+    observe_ms(1, 6, 20);
+    CHECK(times_of(times) == std::vector<double>{5, 10, 15, 20, 50});  // size 2 is forgotten
+    observe_ms(200, 6, 0);
+    CHECK(times_of(times).front() > 0);
 }
 
 TEST_CASE("step times: sampling by number of sequences, else of any, else nothing") {
@@ -90,7 +123,7 @@ TEST_CASE("step times: what has not been seen for long is forgotten") {
     observe(times, 1, other);
     CHECK(times.draft_ms(1, kDraftCurve) == 1);
     CHECK(times.draft_ms(1, {}) == 0);
-    CHECK(times.ms_per_row() == 0.0);
+    CHECK(times.ms_per_row(kCurve) == 0.0);
     observe(times, 4, {.num_rows = 4, .num_seqs = 1, .verifies = true, .drafts = true, .ms = {12, 3, 5}});
     CHECK(times.draft_ms(1, kDraftCurve) == 1);  // the old ones do not count as samples either
     observe(times, 1, {.num_rows = 4, .num_seqs = 1, .verifies = true, .drafts = true, .ms = {12, 3, 5}});

@@ -580,11 +580,15 @@ class Scheduler:
         """
 
     def set_cost_curves(
-        self, step_points: Sequence[tuple[int, float]], draft_points: Sequence[tuple[int, float]]
+        self,
+        step_points: Sequence[tuple[int, float]],
+        draft_points: Sequence[tuple[int, float]],
+        is_guess: bool = False,
     ) -> None:
         """Say what steps cost, for varlen: (rows, ms) of target steps, (sequences, ms) of draft passes.
 
         Sizes ascend. Between two sizes the larger one's time counts. Without step points every draft is verified.
+        With is_guess the times are in a unit of their own, and `observe_step_ms` makes milliseconds of them.
         """
 
     def observe_step_ms(self, step_id: int, forward: float, sample: float, draft: float) -> None:

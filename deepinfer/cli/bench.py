@@ -49,7 +49,7 @@ def speculative(
     max_tokens: Annotated[int, typer.Option(min=2, help="New tokens of each prompt.")] = 64,
     repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each mode, in turns; the median counts.")] = 3,
     temperature: _Temperature = 0.0,
-    curve: Annotated[str, typer.Option(help='Cost curve of the scheduled mode: "measure" or a JSON file.')] = "measure",
+    curve: Annotated[str, typer.Option(help="Cost curve of the scheduled mode: measure, guess or a file.")] = "measure",
     prompts: _Prompts = None,
     numerics: _Numerics = "official",
     acceptance: _Acceptance = None,

@@ -24,10 +24,12 @@ class CostCurves:
     Attributes:
         step: (rows, milliseconds) of target steps, sizes ascending; beyond the last one no draft is verified.
         draft: (sequences, milliseconds) of draft passes; empty: drafting costs nothing.
+        is_guess: the times are in a unit of their own and only roughly true; what steps take corrects them.
     """
 
     step: Curve
     draft: Curve = ()
+    is_guess: bool = False
 
     @classmethod
     def parse(cls, value: Any, where: str) -> CostCurves:

@@ -85,7 +85,7 @@ class EngineConfig:
     cache: CacheConfig = field(default_factory=CacheConfig)
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     grammar: GrammarConfig = field(default_factory=GrammarConfig)
-    speculative: SpeculativeConfig = field(default_factory=SpeculativeConfig)
+    speculative: SpeculativeConfig = field(default_factory=lambda: SpeculativeConfig.parse(None))
     yoco: YocoConfig = field(default_factory=YocoConfig)
 
     def __post_init__(self) -> None:
@@ -157,11 +157,13 @@ class EngineConfig:
             self.scheduler, max_model_len=max_len, max_num_batched_tokens=budget, max_prefill_chunk=chunk
         )
         invariant = backend != "cuda" if self.batch_invariant is None else self.batch_invariant
+        acceptance = self.speculative.resolve_acceptance(invariant)
         speculative = replace(
             self.speculative,
             enabled=num_drafts > 0,
             num_drafts=num_drafts or None,
-            acceptance=self.speculative.resolve_acceptance(invariant),
+            acceptance=acceptance,
+            cost_curve=self.speculative.resolve_curve(backend, acceptance),
         )
         return replace(
             self,

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
+CurveName = Literal["measure", "guess", "auto"]
+
 MAX_DRAFTS = 32
+_CURVE_NAMES = ("measure", "guess", "auto")
+_CURVES_SHOWN = ", ".join(map(repr, _CURVE_NAMES))
+_CORRECTED = ("measure", "guess")
 _MIN_TEMPERATURE = 1e-5
 _CALIBRATION_KEYS = ("num_drafts", "temperatures", "varlen")
 
@@ -33,13 +38,14 @@ class SpeculativeConfig:
         enabled: None: when the checkpoint has draft stages; False: never.
         num_drafts: drafts per sequence and step, 1 .. 32; None: the block size the draft model was trained with.
         varlen: how many drafts are verified follows from a cost curve. "auto": if there is a `cost_curve`; True: with a
-            measured one unless `cost_curve` gives another; False: all drafts are verified.
+            measured one unless `cost_curve` names another; False: all drafts are verified.
         acceptance: "coupled": a draft counts when it equals the token that the sampler draws, so tokens are those
             without drafts. "rejection": rejection sampling, which accepts more drafts at temperatures above 0 and gives
             tokens of the same distribution. None: coupled where results do not depend on the batch, else rejection.
         temperatures: divisor of the confidence scores, one for all drafts or one per draft; None: 1.
-        cost_curve: "measure": timed when the engine starts, a few seconds, and corrected while it runs; or a curve that
-            is taken at its word; None: see `varlen`.
+        cost_curve: "measure": timed when the engine starts, a few seconds, and corrected while it runs; "guess": one
+            that comes with the library, of a CPU's shape, scaled and corrected while the engine runs; "auto": the guess
+            where it is of use (`resolve_curve`), else None; or a curve that is taken at its word; None: see `varlen`.
         cost_cache_dir: where a measured curve is kept for the next start; None: DEEPINFER_DECODE_PERF_CACHE_DIR, else
             nowhere.
         cost_cache_seconds: how long it is good; None: DEEPINFER_DECODE_PERF_CACHE_TTL_SEC, else an hour.
@@ -51,7 +57,7 @@ class SpeculativeConfig:
     varlen: bool | str = "auto"
     acceptance: str | None = None
     temperatures: tuple[float, ...] | None = None
-    cost_curve: CostCurves | Literal["measure"] | None = None
+    cost_curve: CostCurves | CurveName | None = None
     cost_cache_dir: str | None = None
     cost_cache_seconds: float | None = None
     report_confidences: bool = False
@@ -74,21 +80,26 @@ class SpeculativeConfig:
         if self.cost_cache_dir is not None and not (isinstance(self.cost_cache_dir, str) and self.cost_cache_dir):
             raise field_error("speculative.cost_cache_dir", self.cost_cache_dir, "None or a directory")
         curve = self.cost_curve
-        if curve is not None and not isinstance(curve, CostCurves) and not _is_word(curve, "measure"):
-            raise field_error("speculative.cost_curve", curve, "None, 'measure', a path or a mapping")
+        if curve is not None and not isinstance(curve, CostCurves) and not _is_word(curve, *_CURVE_NAMES):
+            raise field_error("speculative.cost_curve", curve, f"None, {_CURVES_SHOWN}, a path or a mapping")
 
     @property
-    def curve_source(self) -> CostCurves | Literal["measure"] | None:
-        """Where the cost curve comes from; None: every draft is verified."""
-        if self.varlen is False:
+    def curve_source(self) -> CostCurves | Literal["measure", "guess"] | None:
+        """Where the cost curve comes from; None: every draft is verified. Of a config that is resolved."""
+        if self.varlen is False or self.cost_curve == "auto":
             return None
         return "measure" if self.cost_curve is None and self.varlen is True else self.cost_curve
+
+    @property
+    def is_curve_corrected(self) -> bool:
+        """Whether what steps take corrects the curve, so that they have to be timed."""
+        return self.curve_source in _CORRECTED
 
     @classmethod
     def parse(cls, value: Any) -> SpeculativeConfig:
         """From None, "off", a mapping of the fields, or the path of a calibration file (JSON with the fields)."""
         if value is None:
-            return cls()
+            return cls(cost_curve="auto")
         if isinstance(value, str) and value == "off":
             return cls(enabled=False)
         if isinstance(value, (str, PathLike)):
@@ -146,6 +157,15 @@ class SpeculativeConfig:
             )
         return self.acceptance or ("coupled" if batch_invariant else "rejection")
 
+    def resolve_curve(self, backend: str, acceptance: str) -> CostCurves | CurveName | None:
+        """The cost curve in force: of "auto" the guess on backend "cpu", where all drafts seldom pay.
+
+        Not with rejection sampling: its tokens would depend on the times that correct the curve.
+        """
+        if self.cost_curve != "auto":
+            return self.cost_curve
+        return "guess" if backend == "cpu" and acceptance == "coupled" else None
+
     def confidence_temperatures(self, num_drafts: int) -> tuple[float, ...]:
         """One temperature per draft position, at least 1e-5 each."""
         given = self.temperatures or (1.0,)
@@ -168,7 +188,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 def _as_curve(value: Any) -> Any:
     if isinstance(value, Mapping):
         return CostCurves.parse(value, "speculative.cost_curve")
-    if isinstance(value, PathLike) or (isinstance(value, str) and value != "measure"):
+    if isinstance(value, PathLike) or (isinstance(value, str) and value not in _CURVE_NAMES):
         try:
             return CostCurves.read(fsdecode(value))
         except ConfigError as error:

@@ -84,7 +84,7 @@ class EngineRuntime:
         scheduler = Scheduler(_scheduler_config(config, model_config, worker))
         costs = decode_costs(config, directory / "config.json", worker, environment.settings)
         if costs is not None:
-            scheduler.set_cost_curves(costs.step, costs.draft)
+            scheduler.set_cost_curves(costs.step, costs.draft, costs.is_guess)
         scheduler.set_estimator(StepEstimator(worker.model_shape, config.yoco.mode))
         modes = _modes(config, backend.name)
         outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)

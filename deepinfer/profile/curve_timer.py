@@ -56,7 +56,7 @@ def time_curve(
         if measured and _expected_seconds(measured, size) > left:
             break
         measured.append((size, _fastest_ms(run_ms, size, share, clock)))
-    return _filled(_rising(measured), padded_sizes or _all_sizes(largest))
+    return filled(_rising(measured), padded_sizes or all_sizes(largest))
 
 
 def _expected_seconds(measured: Sequence[tuple[int, float]], size: int) -> float:
@@ -80,12 +80,13 @@ def _rising(measured: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return rising
 
 
-def _all_sizes(largest: int) -> list[int]:
+def all_sizes(largest: int) -> list[int]:
+    """Sizes that have a point of their own where steps are not padded."""
     return [size for size in range(1, largest + 1) if size <= _DENSE or size % _SPACING == 0 or size == largest]
 
 
-def _filled(points: Sequence[tuple[int, float]], sizes: Sequence[int]) -> Curve:
-    """Points for all sizes that matter: straight lines between the measured ones, and beyond the last the last line's
+def filled(points: Sequence[tuple[int, float]], sizes: Sequence[int]) -> Curve:
+    """Points for all sizes that matter: straight lines between the given ones, and beyond the last the last line's
     slope (from nothing, if there is one point only).
     """
     curve: list[tuple[int, float]] = []

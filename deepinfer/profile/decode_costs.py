@@ -1,4 +1,4 @@
-"""The cost curves an engine works with: given, kept from an earlier start, or measured now."""
+"""The cost curves an engine works with: given, guessed, kept from an earlier start, or measured now."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from deepinfer.logging import get_logger
 from deepinfer.profile.curve_cache import CurveCache
 from deepinfer.profile.curve_key import curve_key
 from deepinfer.profile.curve_timer import time_curve
+from deepinfer.profile.guessed_costs import guessed_costs
 from deepinfer.worker.pinned_torch import pinned_torch
 from deepinfer.worker.worker import Worker
 
@@ -36,6 +37,8 @@ def decode_costs(
     source = config.speculative.curve_source
     if source is None or worker.profiler is None:
         return None
+    if source == "guess":
+        return guessed_costs(worker.profiler.max_rows, worker.profiler.max_seqs)
     if source != "measure":
         return source
     with pinned_torch(config.num_threads):  # timed and named as the engine's own steps run

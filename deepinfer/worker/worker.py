@@ -119,7 +119,7 @@ class Worker:
             space = _scratch_space(plan, max_len, model_config)
             self.profiler = StepProfiler(executors.target, executors.draft, space, num_drafts, device)
         chooser = TokenChooser(executors.target, executors.sampler, self.probe, memory)
-        clock = StepClock(device) if config.speculative.curve_source == "measure" else None
+        clock = StepClock(device) if config.speculative.is_curve_corrected else None
         self.model = model
         decoder = executors.decoder if memory is None else None  # its drafts are those of coupled acceptance
         self._runner = ModelRunner(executors.target, caches, chooser, proposer, num_valid_ids, clock, decoder)

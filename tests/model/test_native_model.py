@@ -36,6 +36,7 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 @contextmanager
 def engine(path: Path, **options: Any) -> Iterator[LLM]:
     defaults: dict[str, Any] = {"max_model_len": 64, "block_size": 4, "max_num_seqs": 4, "max_prefill_chunk": 11}
+    defaults["speculative"] = {"varlen": False}
     with LLM(path, backend="cpu", **(defaults | options)) as llm:
         yield llm
 

@@ -1,6 +1,7 @@
 """Cost curves through the engine: given ones, when one is measured, the disk; the texts are always the same."""
 
 import dataclasses
+import itertools
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from deepinfer import LLM, ConfigError, SamplingParams
 from deepinfer.config.cost_curves import CostCurves
 from deepinfer.config.speculative_config import SpeculativeConfig
 from deepinfer.profile import decode_costs
+from deepinfer.profile.guessed_costs import guessed_costs
 from deepinfer.worker.step_profiler import StepProfiler
 from tests.support.golden_case import GOLDEN
 
@@ -39,12 +41,43 @@ def test_where_the_curve_comes_from():
     sources = {
         (varlen, curve): SpeculativeConfig(varlen=varlen, cost_curve=curve).curve_source
         for varlen in ("auto", True, False)
-        for curve in (None, "measure", given)
+        for curve in (None, "measure", "guess", given)
     }
     assert sources[("auto", None)] is None and sources[(True, None)] == "measure"
     assert sources[("auto", "measure")] == sources[(True, "measure")] == "measure"
+    assert sources[("auto", "guess")] == sources[(True, "guess")] == "guess"
     assert sources[("auto", given)] == sources[(True, given)] == given
-    assert not any(sources[(False, curve)] for curve in (None, "measure", given))
+    assert not any(sources[(False, curve)] for curve in (None, "measure", "guess", given))
+
+
+def test_the_guess_is_the_default_where_tokens_do_not_depend_on_it():
+    default = SpeculativeConfig.parse(None)
+    assert default.resolve_curve("cpu", "coupled") == "guess"
+    assert default.resolve_curve("cpu", "rejection") is None and default.resolve_curve("reference", "coupled") is None
+    for value in ({}, {"num_drafts": 2}, {"varlen": True}):
+        assert SpeculativeConfig.parse(value).resolve_curve("cpu", "coupled") is None
+    assert SpeculativeConfig.parse({"cost_curve": "guess"}).resolve_curve("reference", "rejection") == "guess"
+    assert SpeculativeConfig.parse({"varlen": True, "cost_curve": "auto"}).resolve_curve("cuda", "coupled") is None
+
+
+@pytest.mark.parametrize(("max_rows", "max_seqs"), [(1, 1), (7, 3), (1536, 256), (9000, 1500)])
+def test_the_guess_fits_every_size(max_rows, max_seqs):
+    costs = guessed_costs(max_rows, max_seqs)
+    assert costs.is_guess and costs.step[0] == (1, 1.0)
+    assert (costs.step[-1][0], costs.draft[-1][0]) == (max_rows, max_seqs)
+    for curve in (costs.step, costs.draft):
+        assert all(low[1] < high[1] for low, high in itertools.pairwise(curve))
+
+
+def test_the_default_begins_with_steps_that_say_what_they_take():
+    off, _ = run("off")
+    on, stats = run(None)
+    assert on == off
+    assert stats.num_undrafted_steps >= 5
+    guessed, stats = run({"cost_curve": "guess"}, backend="reference")
+    assert guessed == off and stats.num_undrafted_steps >= 5
+    _, stats = run(None, backend="reference")
+    assert stats.num_undrafted_steps == 0
 
 
 @pytest.mark.parametrize(

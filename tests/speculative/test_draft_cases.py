@@ -83,7 +83,8 @@ def test_case_22_a_width_out_of_range_is_refused(random_model, num_drafts):
 def soft_draws(models: TableModels, num_draws: int, **options: Any) -> np.ndarray:
     """How often each of the four ids comes: SOFT with a drafter that thinks otherwise."""
     path = models.path(soft_table(), draft=DRAFT)
-    with LLM(path, numerics="fp32", max_model_len=64, block_size=8, max_num_seqs=100, **options) as llm:
+    sizes: dict[str, Any] = {"max_model_len": 64, "block_size": 8, "max_num_seqs": 100}
+    with LLM(path, numerics="fp32", speculative={"varlen": False}, **sizes, **options) as llm:
         params = SamplingParams(max_tokens=50, ignore_eos=True)
         outputs = llm.generate([[10]] * (num_draws // 50), params, use_tqdm=False)
         assert llm.stats().num_drafts_accepted > 0

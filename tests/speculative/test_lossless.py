@@ -43,7 +43,8 @@ def mixed_params(num: int, max_tokens: int) -> list[SamplingParams]:
 
 
 def run(model: str | Path | None, prompts: list[Any], params: Any, **options: Any) -> tuple[list[RequestOutput], Any]:
-    with LLM(model, **options) as llm:
+    """With drafts in every step, unless `options` say something else about them."""
+    with LLM(model, **{"speculative": {"varlen": False}, **options}) as llm:
         outputs = llm.generate(prompts, params, use_tqdm=False)
         return outputs, llm.stats()
 
@@ -201,7 +202,8 @@ def test_case_24_at_the_context_limit() -> None:
 
 def test_capture_shows_no_rejected_rows() -> None:
     prompt = prompts_of(1, 500, 30)[0]
-    with LLM(GOLDEN / "nano-s1", numerics="fp32", max_model_len=128) as llm, llm.capture("final.hidden") as tap:
+    options: dict[str, Any] = {"numerics": "fp32", "max_model_len": 128, "speculative": {"varlen": False}}
+    with LLM(GOLDEN / "nano-s1", **options) as llm, llm.capture("final.hidden") as tap:
         (output,) = llm.generate(
             [prompt], SamplingParams(temperature=0, max_tokens=15, ignore_eos=True), use_tqdm=False
         )
