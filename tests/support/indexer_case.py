@@ -112,6 +112,7 @@ class IndexerCase:
             entries={1: EntryMap.build(self.batch, 1, BLOCK, 1)},
             picks={},
             candidates=None,
+            rope=lambda table: table.at(self.batch.positions),
         )
         Indexer(runtime, weights, plan, rope)(x, q_lora, ctx)  # type: ignore[arg-type]
         return ctx.picks[0], ctx.candidates

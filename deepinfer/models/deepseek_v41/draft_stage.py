@@ -44,8 +44,8 @@ class DraftStage:
         """
         cache = ctx.caches.window[self._cache_id]
         kept = ctx.kept[cache.num_entries]
-        rope = self._rope.at(kept.of(ctx.batch.positions))
-        self.projections.store_key_value(kept.of(x), rope, cache, (kept.slots, kept.ring_slots))
+        cos, sin = ctx.rope(self._rope)
+        self.projections.store_key_value(kept.of(x), (kept.of(cos), kept.of(sin)), cache, (kept.slots, kept.ring_slots))
 
     def __call__(
         self, streams: torch.Tensor, pre: torch.Tensor, ctx: DraftContext

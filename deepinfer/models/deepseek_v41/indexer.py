@@ -71,5 +71,5 @@ class Indexer:
         config, ops = self._runtime.config, self._runtime.ops
         q = ops.quantized_linear(q_lora, self.wq_b, quantize=self._runtime.quantize, out_dtype=self._runtime.act_dtype)
         q = q.view(-1, config.index_n_heads, config.index_head_dim)
-        q = ops.apply_rope(q, *self._rope.at(ctx.batch.positions))
+        q = ops.apply_rope(q, *ctx.rope(self._rope))
         return ops.round_vectors(q, KVRounding.FP4_GROUP32 if self._runtime.quantize else KVRounding.NONE)

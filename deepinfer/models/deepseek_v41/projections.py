@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 
 from deepinfer.core.cache_tensors import VectorCache
+from deepinfer.models.deepseek_v41.rope import Rope
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
-
-Rope = tuple[torch.Tensor, torch.Tensor]  # cos, sin
 
 
 class Projections:

@@ -8,6 +8,8 @@ import torch
 
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 
+Rope = tuple[torch.Tensor, torch.Tensor]  # cos and sin of some rows, float32 [T, qk_rope_head_dim / 2]
+
 
 @dataclass(frozen=True, slots=True)
 class RopeTable:
@@ -16,7 +18,7 @@ class RopeTable:
     cos: torch.Tensor
     sin: torch.Tensor
 
-    def at(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def at(self, positions: torch.Tensor) -> Rope:
         """Rows for int64 positions [T]."""
         return self.cos[positions], self.sin[positions]
 

@@ -15,6 +15,7 @@ from deepinfer.models.deepseek_v41.entry_map import EntryMap
 from deepinfer.models.deepseek_v41.kept_rows import KeptRows, cuts_windows
 from deepinfer.models.deepseek_v41.ring_rows import RingRows
 from deepinfer.models.deepseek_v41.ring_window import RingWindow
+from deepinfer.models.deepseek_v41.rope import Rope, RopeTable
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.window_map import WindowMap
 from deepinfer.models.deepseek_v41.windows import Windows
@@ -51,6 +52,14 @@ class StepContext:
     picks: dict[int, torch.Tensor] = field(default_factory=dict)
     candidates: torch.Tensor | None = None
     features: dict[int, torch.Tensor] = field(default_factory=dict)
+    _ropes: dict[int, Rope] = field(default_factory=dict)
+
+    def rope(self, table: RopeTable) -> Rope:
+        """(cos, sin) of the batch's rows, looked up once for all layers that share the table."""
+        key = id(table)  # tables live as long as the model
+        if key not in self._ropes:
+            self._ropes[key] = table.at(self.batch.positions)
+        return self._ropes[key]
 
     @classmethod
     def build(cls, runtime: ModelRuntime, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
