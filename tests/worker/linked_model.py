@@ -41,7 +41,7 @@ class LinkedModel:
         table = cache_table(runtime.config, runtime.numerics, kv_cache_dtype, BLOCK_SIZE, DRAFTS)
         sizes = (table, SEQS * BLOCKS, SEQS, self._device)
         self._model = model
-        self._caches = allocate_caches(*sizes)
+        self._caches = allocate_caches(*sizes, has_spare_slot=False)
         self._static_caches = allocate_caches(*sizes, has_spare_slot=True)
         self.decoder = StaticDecoder(model, self._static_caches, SIZES, calls)
 
