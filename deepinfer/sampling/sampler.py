@@ -200,13 +200,16 @@ class Sampler:
         return adjusted
 
 
+def non_finite_logits() -> RequestError:
+    """What is wrong with a row that cannot be sampled whatever is asked of it."""
+    message = "the model gave non-finite logits (NaN or +inf, or -inf everywhere); the request cannot go on"
+    return RequestError(message, code="non_finite_logits")
+
+
 def _non_finite_rows(logits: torch.Tensor) -> dict[int, Exception]:
     """An error per row that has NaN or +inf, or nothing but -inf; amax carries NaN and +inf through."""
-    message = "the model gave non-finite logits (NaN or +inf, or -inf everywhere); the request cannot go on"
     finite = torch.isfinite(logits.amax(dim=-1)).tolist()
-    return {
-        row: RequestError(message, code="non_finite_logits") for row, is_finite in enumerate(finite) if not is_finite
-    }
+    return {row: non_finite_logits() for row, is_finite in enumerate(finite) if not is_finite}
 
 
 def _nothing_left(row: _Row) -> Exception:

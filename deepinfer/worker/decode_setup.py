@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.decode_sizes import DecodeSizes
+from deepinfer.core.step_executor import StepExecutor
 from deepinfer.logging import get_logger
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.sampling.sampler import Sampler
+from deepinfer.sampling.token_sampler import TokenSampler
 from deepinfer.worker.captured_calls import CapturedCalls
 from deepinfer.worker.decode_buckets import DecodeBuckets
 from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.static_calls import StaticCalls
 from deepinfer.worker.static_decoder import StaticDecoder
+from deepinfer.worker.static_executor import StaticExecutor
+
+if TYPE_CHECKING:  # it loads kernels
+    from deepinfer.worker.static_sampler import StaticSampler
 
 logger = get_logger(__name__)
 
@@ -54,6 +63,39 @@ def static_decoder(config: EngineConfig, model: DeepSeekV41Model, caches: CacheT
     """Runs decode steps from static tensors; None where they run component by component. `config` is resolved."""
     calls = _static_calls(config, model)
     return None if calls is None else StaticDecoder(model, caches, decode_sizes(config, model.runtime.config), calls)
+
+
+def static_sampler(
+    config: EngineConfig,
+    model: DeepSeekV41Model,
+    caches: CacheTensors,
+    target: StepExecutor,
+    sampler: TokenSampler,
+) -> StaticSampler | None:
+    """Ends decode steps whose forward pass `target` runs from static tensors; None where it does not, or where the
+    backend's sampler needs the host.
+    """
+    if not isinstance(target, StaticExecutor) or isinstance(sampler, Sampler):
+        return None
+    # Not among the imports above: without a GPU no kernel is loaded.
+    from deepinfer.sampling.cuda_sampler import CudaSampler
+    from deepinfer.sampling.step_sampler import StepSampler
+    from deepinfer.worker.static_sampler import StaticSampler
+    from deepinfer.worker.step_drafter import StepDrafter
+
+    assert isinstance(sampler, CudaSampler)
+    drafter, num_drafts, max_len = None, config.speculative.num_drafts or 0, config.scheduler.max_model_len
+    if model.draft is not None:
+        assert max_len is not None, "the engine config is not resolved"
+        drafter = StepDrafter(
+            model.draft,
+            caches,
+            StepSampler(sampler.num_ids, sampler.pool),
+            config.speculative.confidence_temperatures(num_drafts),
+            max_len,
+            model.embedding.device,
+        )
+    return StaticSampler(target, sampler, drafter)
 
 
 def _static_calls(config: EngineConfig, model: DeepSeekV41Model) -> StaticCalls | None:

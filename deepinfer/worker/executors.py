@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
-
 from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.draft_executor import DraftExecutor
 from deepinfer.core.probe import Probe
@@ -27,17 +25,15 @@ from deepinfer.worker.torch_executor import TorchExecutor
 
 @dataclass(frozen=True, slots=True)
 class Executors:
-    """Model, sampler and draft model of one worker; the three understand each other's arrays.
+    """Model and draft model of one worker; they and the backend's sampler understand each other's arrays.
 
     Attributes:
         target: runs the target model.
-        sampler: samples its logits.
         draft: runs the draft model; None with drafts off.
         decoder: runs whole decode steps where that is possible; None where it never is.
     """
 
     target: StepExecutor
-    sampler: TokenSampler
     draft: DraftExecutor | None
     decoder: NativeDecoder | None = None
 
@@ -47,41 +43,36 @@ class Executors:
         backend: SelectedBackend,
         model: DeepSeekV41Model,
         caches: CacheTensors,
-        sampler: Sampler,
+        sampler: TokenSampler,
         probe: Probe,
     ) -> Executors:
-        """Native ones where the backend has the whole model as native calls, else component by component."""
-        device = model.embedding.device
-        target = TorchExecutor(model, caches, probe, device)
-        if backend.name == "cuda":
-            return cls(target, *_cuda_parts(model, caches, sampler, device))
+        """Native ones where the backend has the whole model as native calls, else component by component.
+
+        `sampler` is the backend's (`token_sampler`).
+        """
+        target = TorchExecutor(model, caches, probe, model.embedding.device)
         if backend.context is None:
-            return cls(target, sampler, _torch_drafts(model, caches, sampler, device))
+            return cls(target, _drafts(model, caches, sampler))
+        assert isinstance(sampler, NativeSampler)
         native = NativeModel(model, caches, backend.context)
-        native_sampler = NativeSampler(sampler, backend.context)
-        draft = None if model.draft is None else NativeDraftExecutor(native, native_sampler)
-        max_positions = model.runtime.max_positions
-        decoder = NativeDecoder(native, native_sampler, backend.context, probe, max_positions)
-        return cls(NativeExecutor(native, target, probe), native_sampler, draft, decoder)
+        draft = None if model.draft is None else NativeDraftExecutor(native, sampler)
+        decoder = NativeDecoder(native, sampler, backend.context, probe, model.runtime.max_positions)
+        return cls(NativeExecutor(native, target, probe), draft, decoder)
 
     def with_static_decode(self, decoder: StaticDecoder | None, probe: Probe) -> Executors:
         """The same, with decode steps of the target run by `decoder`, if there is one."""
         return self if decoder is None else replace(self, target=StaticExecutor(self.target, decoder, probe))
 
 
-def _cuda_parts(
-    model: DeepSeekV41Model, caches: CacheTensors, sampler: Sampler, device: torch.device
-) -> tuple[TokenSampler, DraftExecutor | None]:
+def _drafts(model: DeepSeekV41Model, caches: CacheTensors, sampler: TokenSampler) -> DraftExecutor | None:
+    if model.draft is None:
+        return None
+    device = model.embedding.device
+    if isinstance(sampler, Sampler):
+        return TorchDraftExecutor(model.draft, caches, sampler, device)
     # Not among the imports above: without a GPU no kernel is loaded.
     from deepinfer.sampling.cuda_sampler import CudaSampler
     from deepinfer.worker.cuda_draft_executor import CudaDraftExecutor
 
-    cuda_sampler = CudaSampler(sampler, device)
-    draft = None if model.draft is None else CudaDraftExecutor(model.draft, caches, cuda_sampler, device)
-    return cuda_sampler, draft
-
-
-def _torch_drafts(
-    model: DeepSeekV41Model, caches: CacheTensors, sampler: Sampler, device: torch.device
-) -> DraftExecutor | None:
-    return None if model.draft is None else TorchDraftExecutor(model.draft, caches, sampler, device)
+    assert isinstance(sampler, CudaSampler)
+    return CudaDraftExecutor(model.draft, caches, sampler, device)

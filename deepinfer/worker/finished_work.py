@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -18,7 +18,9 @@ class FinishedWork(Generic[T]):
 
     def __init__(self, work: Callable[[], T]) -> None:
         begin = time.perf_counter_ns()
-        self._value = work()
+        value = work()
+        fetch: Callable[[], Any] | None = getattr(value, "fetch", None)
+        self._value = value if fetch is None else fetch()  # nothing is on its way any more
         self._span = begin, time.perf_counter_ns()
 
     @property

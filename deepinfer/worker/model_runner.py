@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,11 +17,16 @@ from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import PromptLogprobs, StepResult
 from deepinfer.errors import RequestError
 from deepinfer.sampling.prompt_logprobs import join_prompt_logprobs, prompt_logprobs, rows_per_block
+from deepinfer.sampling.sampler import non_finite_logits
 from deepinfer.worker.cache_copies import copy_cache_units
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.native_decoder import NativeDecoder
 from deepinfer.worker.step_clock import StepClock
+from deepinfer.worker.step_marks import StepMarks
 from deepinfer.worker.token_chooser import TokenChooser, first_sample_rows
+
+if TYPE_CHECKING:  # it loads kernels
+    from deepinfer.worker.static_sampler import StaticSampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +36,23 @@ class _Forwarded:
     Attributes:
         step_id: of its plan.
         scored: rows int64 that judge prompt tokens, by place in the plan.
-        ms: what it took.
+        marks: when it began and ended.
     """
 
     step_id: int
     scored: dict[int, np.ndarray]
-    ms: float
+    marks: StepMarks
+
+
+@dataclass(frozen=True, slots=True)
+class PendingResult:
+    """A step's outcome that is on its way from the device.
+
+    Attributes:
+        fetch: makes it, once the device is through.
+    """
+
+    fetch: Callable[[], StepResult]
 
 
 class ModelRunner:
@@ -49,7 +67,8 @@ class ModelRunner:
         proposer: makes drafts behind a step; None with drafts off.
         num_valid_ids: ids the tokenizer has.
         clock: times the parts of every step; None: nobody wants to know.
-        decoder: ends decode steps in one call where that is possible; None where it never is.
+        decoder: ends decode steps in one native call where that is possible; None where it never is.
+        static: ends decode steps on a GPU where that is possible, and takes what became of others; None without.
     """
 
     def __init__(
@@ -61,6 +80,7 @@ class ModelRunner:
         num_valid_ids: int,
         clock: StepClock | None = None,
         decoder: NativeDecoder | None = None,
+        static: StaticSampler | None = None,
     ) -> None:
         self._executor = executor
         self._caches = caches
@@ -69,6 +89,7 @@ class ModelRunner:
         self._num_valid_ids = num_valid_ids
         self._clock = clock
         self._decoder = decoder
+        self._static = static
         self._forwarded: _Forwarded | None = None
 
     def add(self, request: EngineRequest) -> None:
@@ -95,12 +116,14 @@ class ModelRunner:
         wanted_rows = _sampled_rows(plan)
         if scored:
             wanted_rows = np.unique(np.concatenate([wanted_rows, *scored.values()]))
-        self._start_clock()
+        marks = StepMarks(self._clock)
+        marks.note()
         copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
         self._executor.forward(plan, wanted_rows)
-        self._forwarded = _Forwarded(plan.step_id, scored, self._lap_ms())
+        marks.note()
+        self._forwarded = _Forwarded(plan.step_id, scored, marks)
 
-    def sample(self, plan: StepPlan, natively: bool = False) -> StepResult:
+    def sample(self, plan: StepPlan, natively: bool = False) -> StepResult | PendingResult:
         """Phase 2: prompt scores, new tokens of the plan's sequences and drafts behind them.
 
         Args:
@@ -109,8 +132,8 @@ class ModelRunner:
         """
         forwarded = self._forwarded
         assert forwarded is not None and forwarded.step_id == plan.step_id, f"no forward pass of step {plan.step_id}"
-        self._start_clock()
-        result = self._sample_natively(plan, forwarded) if natively else None
+        forwarded.marks.note()
+        result = self._sample_natively(plan, forwarded) if natively else self._sample_statically(plan, forwarded)
         return self._choose(plan, forwarded) if result is None else result
 
     def _choose(self, plan: StepPlan, forwarded: _Forwarded) -> StepResult:
@@ -119,13 +142,16 @@ class ModelRunner:
         for s, rows in forwarded.scored.items():
             scores[s] = self._score(plan, s, rows, errors)
         samples = self._chooser.choose(plan, errors)
-        sample_ms = self._lap_ms()
-        if self._proposer is None or not plan.make_drafts:
-            ms = self._step_ms(forwarded.ms, sample_ms, 0.0)
-            return StepResult(plan.step_id, samples, scores, errors, ms=ms)
-        drafts = self._proposer.propose(plan, samples, errors)
-        ms = self._step_ms(forwarded.ms, sample_ms, self._lap_ms())
-        return StepResult(plan.step_id, samples, scores, errors, drafts.draft_ids, drafts.confidences, ms)
+        forwarded.marks.note()
+        draft_ids = confidences = None
+        if self._proposer is not None and plan.make_drafts:
+            drafts = self._proposer.propose(plan, samples, errors)
+            draft_ids, confidences = drafts.draft_ids, drafts.confidences
+            forwarded.marks.note()
+        if self._static is not None and plan.kind == "decode":
+            self._static.store([[token.token_id for token in new] for new in samples], draft_ids, confidences)
+        ms = forwarded.marks.ms()
+        return StepResult(plan.step_id, samples, scores, errors, draft_ids, confidences, ms)
 
     def _sample_natively(self, plan: StepPlan, forwarded: _Forwarded) -> StepResult | None:
         """None when some row has no token: choosing part by part tells whose."""
@@ -138,18 +164,31 @@ class ModelRunner:
         if self._proposer is not None and step.draft_ids is not None and step.draft_scores is not None:
             drafts = self._proposer.take(step.draft_ids, step.draft_scores)
             draft_ids, confidences = drafts.draft_ids, drafts.confidences
-        ms = self._step_ms(forwarded.ms, step.sample_ms, step.draft_ms)
+        forwarded.marks.note()
+        ms = forwarded.marks.ms()
+        if ms is not None:
+            ms = StepMs(ms.forward, step.sample_ms, step.draft_ms)
         return StepResult(plan.step_id, samples, [None] * len(samples), {}, draft_ids, confidences, ms)
 
-    def _start_clock(self) -> None:
-        if self._clock is not None:
-            self._clock.start()
+    def _sample_statically(self, plan: StepPlan, forwarded: _Forwarded) -> PendingResult | None:
+        """Hand everything to the device; None for a step with a row that the host has to look at."""
+        static, marks = self._static, forwarded.marks
+        chosen = None if static is None else static.choose(plan)
+        if static is None or chosen is None:
+            return None
+        marks.note()
+        if plan.make_drafts and static.draft(chosen):
+            marks.note()
+        static.send(chosen)
 
-    def _lap_ms(self) -> float:
-        return self._clock.lap_ms() if self._clock is not None else 0.0
+        def fetch() -> StepResult:
+            step = static.read(chosen)
+            samples = self._chooser.take(plan, step.tokens)
+            errors: dict[int, Exception] = {int(plan.seq_ids[s]): non_finite_logits() for s in step.failed}
+            scores: list[PromptLogprobs | None] = [None] * len(samples)
+            return StepResult(plan.step_id, samples, scores, errors, step.draft_ids, step.confidences, marks.ms())
 
-    def _step_ms(self, forward: float, sample: float, draft: float) -> StepMs | None:
-        return StepMs(forward, sample, draft) if self._clock is not None else None
+        return PendingResult(fetch)
 
     def _scored_rows(self, plan: StepPlan) -> dict[int, np.ndarray]:
         """Rows int64 by place in the plan, for the sequences of which a step judges wanted prompt tokens (the row at p

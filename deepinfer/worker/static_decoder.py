@@ -70,10 +70,6 @@ class StaticDecoder:
         """What the rows of a step are padded to, ascending."""
         return self._buckets.rows
 
-    def num_seqs_for(self, num_seqs: int) -> int:
-        """Sequences, padding included, that a step of `num_seqs` has behind its forward pass."""
-        return self._buckets.seqs_for(num_seqs)
-
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """float32 [n, vocab] of final hidden states [n, D]."""
         return self._model.logits(hidden)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.logit_rows import LogitRows
@@ -27,6 +28,12 @@ class StaticExecutor:
         self._target = target
         self._probe = probe
         self._step: DecodeStep | None = None
+        self._logits: torch.Tensor | None = None
+
+    @property
+    def step(self) -> DecodeStep | None:
+        """The newest forward pass, if it ran from static tensors."""
+        return self._step
 
     @property
     def vocab_size(self) -> int:
@@ -49,7 +56,7 @@ class StaticExecutor:
 
     def decode(self, plan: ForwardPlan) -> DecodeStep:
         """Run all layers of a plan that it `takes`, linked ones too; rows and hidden states stay on the device."""
-        self._step = self.decoder.forward(plan)
+        self._logits, self._step = None, self.decoder.forward(plan)
         return self._step
 
     def forward(self, plan: ForwardPlan, wanted_rows: np.ndarray) -> None:
@@ -64,7 +71,9 @@ class StaticExecutor:
         """Logits float32 [n, vocab] of wanted rows."""
         if self._step is None:
             return self._target.logits(rows)
-        hidden = self._step.hidden
+        if self._logits is None:  # of all rows, whoever asks for which: products depend on their number
+            self._logits = self.decoder.logits(self._step.hidden)
+        logits = self._logits
         if np.array_equal(rows, np.arange(len(rows))):
-            return self.decoder.logits(hidden[: len(rows)])
-        return self.decoder.logits(hidden[device_arrays(hidden.device, rows)[0]])
+            return logits[: len(rows)]
+        return logits[device_arrays(logits.device, rows)[0]]

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import time
+from typing import TypeAlias
 
 import torch
 
+Mark: TypeAlias = "float | torch.cuda.Event"
+
 
 class StepClock:
-    """Waits for the device before it looks at the clock, so that what was started counts where it was started."""
+    """Marks are set where work is handed over and take their time where the device gets to them: nothing waits until
+    somebody asks how long it took.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._last = 0.0
 
-    def start(self) -> None:
-        """Begin the first part."""
-        self._last = self._now()
+    def mark(self) -> Mark:
+        """Now, on the device."""
+        if self._device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
 
-    def lap_ms(self) -> float:
-        """Milliseconds of the part that ends here; the next begins."""
-        last, self._last = self._last, self._now()
-        return (self._last - last) * 1e3
-
-    def _now(self) -> float:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        return time.perf_counter()
+    def ms(self, begin: Mark, end: Mark) -> float:
+        """Milliseconds of the device between two marks; waits for the second."""
+        if isinstance(begin, float) or isinstance(end, float):
+            assert isinstance(begin, float) and isinstance(end, float), "marks of one clock"
+            return (end - begin) * 1e3
+        end.synchronize()
+        return float(begin.elapsed_time(end))

@@ -85,9 +85,9 @@ class StepProfiler:
     def step_ms(self, num_rows: int) -> float:
         """Milliseconds of the target's forward pass over num_rows (1 .. max_rows) rows, 1 + drafts a sequence."""
         plan = self._plan(num_rows)
-        self._clock.start()
+        begin = self._clock.mark()
         self._target.forward(plan, np.arange(num_rows))
-        return self._clock.lap_ms()
+        return self._clock.ms(begin, self._clock.mark())
 
     def draft_ms(self, num_seqs: int) -> float:
         """Milliseconds of a draft pass for num_seqs (1 .. max_seqs) sequences, with the sequential head."""
@@ -96,12 +96,12 @@ class StepProfiler:
         requests = DraftRequests(
             slots, previous.tolist(), [max(self._context_len - 1, 0)] * num_seqs, slots, [0] * num_seqs
         )
-        self._clock.start()
+        begin = self._clock.mark()
         self._draft.run(requests, self._num_drafts)
         for k in range(self._num_drafts):
             logits, _ = self._draft.adjust(k, previous)
             previous = np.asarray(torch.as_tensor(logits).argmax(dim=1).cpu())
-        return self._clock.lap_ms()
+        return self._clock.ms(begin, self._clock.mark())
 
     def _token_ids(self, count: int) -> np.ndarray:
         return (np.arange(count, dtype=np.int64) * _STRIDE % self._target.vocab_size).astype(np.int32)

@@ -14,7 +14,7 @@ from deepinfer.core.probe import Probe
 from deepinfer.core.step_executor import StepExecutor
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import SampledToken
-from deepinfer.sampling.draft_memory import DraftMemory
+from deepinfer.sampling.draft_source import DraftSource
 from deepinfer.sampling.proposed_draft import ProposedDraft
 from deepinfer.sampling.token_sampler import TokenSampler
 
@@ -47,7 +47,7 @@ class TokenChooser:
     """
 
     def __init__(
-        self, executor: StepExecutor, sampler: TokenSampler, probe: Probe, memory: DraftMemory | None = None
+        self, executor: StepExecutor, sampler: TokenSampler, probe: Probe, memory: DraftSource | None = None
     ) -> None:
         self._executor = executor
         self._sampler = sampler
@@ -113,7 +113,7 @@ class TokenChooser:
     def take(self, plan: StepPlan, tokens: list[list[int]]) -> list[list[SampledToken]]:
         """Note tokens that the sequences of a plan were given elsewhere; the same as values, like those of `choose`."""
         for seq_id, index, new in zip(plan.seq_ids.tolist(), plan.output_indices.tolist(), tokens, strict=True):
-            if new:
+            if new and seq_id in self._sequences:  # it may have been released while its tokens were on their way
                 self._sequences[seq_id].output_ids[index:] = new
         return [[SampledToken(token_id) for token_id in new] for new in tokens]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -23,13 +23,10 @@ from deepinfer.logging import get_logger
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.ops.select import SelectedBackend
-from deepinfer.sampling.draft_memory import DraftMemory
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.cuda_stream import CudaStream
-from deepinfer.worker.decode_setup import graph_bytes, static_decoder
+from deepinfer.worker.decode_setup import graph_bytes
 from deepinfer.worker.device import memory_probe, resolve_device
-from deepinfer.worker.draft_proposer import DraftProposer
-from deepinfer.worker.executors import Executors
 from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.inline_stream import InlineStream
@@ -44,10 +41,9 @@ from deepinfer.worker.native_scratch import NativeScratch
 from deepinfer.worker.pinned_torch import pinned_torch
 from deepinfer.worker.reference_scratch import ReferenceScratch
 from deepinfer.worker.replace_points import replace_points
-from deepinfer.worker.step_clock import StepClock
+from deepinfer.worker.step_parts import StepParts
 from deepinfer.worker.step_profiler import ScratchSpace, StepProfiler
 from deepinfer.worker.step_scratch import StepScratch
-from deepinfer.worker.token_chooser import TokenChooser
 
 T = TypeVar("T")
 
@@ -108,21 +104,13 @@ class Worker:
         self.memory_plan = plan = _plan_memory(config, model_config, table, (device, backend.name))
         logger.info("caches on %s:\n  %s", device, plan.explain().replace("\n", "\n  "))
         caches = allocate_caches(table, plan.num_blocks, plan.num_slots, device)
-        executors = Executors.build(backend, model, caches, Sampler(num_valid_ids, eos_token_ids), self.probe)
-        executors = executors.with_static_decode(static_decoder(config, model, caches), self.probe)
-        memory = DraftMemory(config.scheduler.max_num_seqs) if config.speculative.acceptance == "rejection" else None
-        proposer = None
+        parts = StepParts.build(config, backend, (model, caches), Sampler(num_valid_ids, eos_token_ids), self.probe)
         self.profiler: StepProfiler | None = None
-        if executors.draft is not None:
-            temperatures = config.speculative.confidence_temperatures(num_drafts)
-            proposer = DraftProposer(executors.draft, executors.sampler, temperatures, max_len, memory)
+        if parts.executors.draft is not None:
             space = _scratch_space(plan, max_len, model_config)
-            self.profiler = StepProfiler(executors.target, executors.draft, space, num_drafts, device)
-        chooser = TokenChooser(executors.target, executors.sampler, self.probe, memory)
-        clock = StepClock(device) if config.speculative.is_curve_corrected else None
+            self.profiler = StepProfiler(parts.executors.target, parts.executors.draft, space, num_drafts, device)
         self.model = model
-        decoder = executors.decoder if memory is None else None  # its drafts are those of coupled acceptance
-        self._runner = ModelRunner(executors.target, caches, chooser, proposer, num_valid_ids, clock, decoder)
+        self._runner = parts.runner
 
     def add_request(self, request: EngineRequest) -> None:
         """Make a sequence known before the first plan that names it."""
@@ -151,7 +139,7 @@ class Worker:
         runner = self._live()
         natively = runner.samples_natively(plan)
         sample = self._launch(lambda: runner.sample(plan, natively), natively)
-        return LaunchedStep(self._forward, sample)
+        return LaunchedStep(self._forward, cast("Launched[StepResult]", sample))  # waiting fetches a pending one
 
     def drain(self) -> None:
         """Wait until the device has done everything launched; exceptions stay with their steps."""

@@ -12,7 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from deepinfer import LLM, SamplingParams
-from deepinfer.worker import worker
+from deepinfer.worker import step_parts
 from deepinfer.worker.captured_calls import CapturedCalls
 from deepinfer.worker.decode_setup import static_decoder
 from deepinfer.worker.eager_calls import EagerCalls
@@ -61,7 +61,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return decoder
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker, "static_decoder", recorded)
+        patch.setattr(step_parts, "static_decoder", recorded)
         llm = LLM(directory, load_format="dummy", device="cuda", backend="cuda", speculative=request.param, **OPTIONS)
     with llm:
         calls = made[0].calls

@@ -24,6 +24,7 @@ from deepinfer.sampling.sampler import Sampler
 from deepinfer.text.vocabulary_map import compressed_vocabulary
 from deepinfer.worker.executors import Executors
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
+from deepinfer.worker.token_samplers import token_sampler
 from tests.support.golden_case import GOLDEN
 
 CASES = json.loads((GOLDEN / "draft_cases.json").read_text())
@@ -51,7 +52,8 @@ def executors_after(
     """Who runs the drafts after a prefill of `tokens` in chunks, and the sequence's state slot."""
     config = DeepSeekV41Config.from_path(Path(CHECKPOINT))
     caches = allocate_caches(cache_table(config, Numerics.FP32, "auto", 128, num_drafts), 4, 2)
-    executors = Executors.build(backend, model, caches, Sampler(config.vocab_size), Probe())
+    sampler = token_sampler(backend, Sampler(config.vocab_size), CPU, None)
+    executors = Executors.build(backend, model, caches, sampler, Probe())
     num_lookback = config.engram_max_ngram_size - 1
     sizes = (4, 128, 2, 1, 256, chunk, 256, num_lookback)
     scheduler = Scheduler(SchedulerConfig(*sizes, num_drafts=num_drafts))  # so that steps leave drafts their context

@@ -12,11 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_interpreted_steps_equal_the_host_way():
+@pytest.mark.parametrize("program", ["interpreted_steps", "interpreted_engine"])
+def test_equal_to_the_host_way(program: str):
     pytest.importorskip("triton")
     # Another process: Triton reads the variable when it is imported.
     done = subprocess.run(
-        [sys.executable, "-m", "tests.worker.interpreted_steps"],
+        [sys.executable, "-m", f"tests.worker.{program}"],
         cwd=ROOT,
         env={**os.environ, "TRITON_INTERPRET": "1"},
         capture_output=True,

@@ -1,0 +1,70 @@
+"""A step's outcome as one table: one transfer between the device and the host, either way."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from deepinfer.core.device_outcome import DeviceOutcome
+
+
+class OutcomeColumns:
+    """Tokens, drafts and confidences of `outcome` side by side, a row for each sequence: the number of new tokens,
+    G + 1 tokens, G drafts, G confidences. All of them are exact in float64.
+
+    `pack_tokens` and `pack_drafts` only launch operations on static tensors, so that a captured graph may hold them.
+    """
+
+    def __init__(self, outcome: DeviceOutcome) -> None:
+        self._outcome = outcome
+        max_num_seqs, self._num_drafts = outcome.draft_ids.shape
+        shape, device = (max_num_seqs, 3 * self._num_drafts + 2), outcome.tokens.device
+        self._table = torch.zeros(shape, dtype=torch.float64, device=device)
+        self._host = torch.zeros(shape, dtype=torch.float64, pin_memory=device.type == "cuda")
+        self._values = self._host.numpy()
+
+    def pack_tokens(self, num_seqs: int) -> None:
+        """Copy the new tokens of the first sequences into the table on the device."""
+        counts, tokens, _, _ = self._parts(self._table[:num_seqs])
+        counts.copy_(self._outcome.num_tokens[:num_seqs])
+        tokens.copy_(self._outcome.tokens[:num_seqs])
+
+    def pack_drafts(self, num_seqs: int) -> None:
+        """The same with drafts and confidences."""
+        _, _, drafts, confidences = self._parts(self._table[:num_seqs])
+        drafts.copy_(self._outcome.draft_ids[:num_seqs])
+        confidences.copy_(self._outcome.confidences[:num_seqs])
+
+    def send(self, num_seqs: int) -> None:
+        """Launch the transfer of the first rows to the host."""
+        self._host[:num_seqs].copy_(self._table[:num_seqs], non_blocking=True)
+
+    def read(self, num_seqs: int) -> tuple[list[list[int]], np.ndarray, np.ndarray]:
+        """New tokens, drafts int32 [S, G] and confidences float32 [S, G], once the transfer has ended; no torch."""
+        table, num_drafts = self._values[:num_seqs], self._num_drafts
+        rows: list[list[int]] = table[:, 1 : num_drafts + 2].astype(np.int64).tolist()
+        new = [row[: int(count)] for row, count in zip(rows, table[:, 0].tolist(), strict=True)]
+        drafts, confidences = np.split(table[:, num_drafts + 2 :], 2, axis=1)
+        return new, drafts.astype(np.int32), confidences.astype(np.float32)
+
+    def store(self, new: list[list[int]], draft_ids: np.ndarray | None, confidences: np.ndarray | None) -> None:
+        """Launch the way back of what the host has made of a step: into the outcome itself.
+
+        The transfers before have ended.
+        """
+        values, num_drafts = self._values[: len(new)], self._num_drafts
+        values[:, 1 : num_drafts + 2] = -1
+        for s, row in enumerate(new):
+            values[s, 0], values[s, 1 : 1 + len(row)] = len(row), row
+        values[:, num_drafts + 2 : 2 * num_drafts + 2] = -1 if draft_ids is None else draft_ids
+        values[:, 2 * num_drafts + 2 :] = 0.0 if confidences is None else confidences
+        table, outcome = self._table[: len(new)], self._outcome
+        table.copy_(self._host[: len(new)], non_blocking=True)
+        targets = (outcome.num_tokens, outcome.tokens, outcome.draft_ids, outcome.confidences)
+        for target, part in zip(targets, self._parts(table), strict=True):
+            target[: len(new)].copy_(part)
+
+    def _parts(self, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Views: counts [n], tokens [n, G + 1], drafts [n, G], confidences [n, G]."""
+        counts, tokens, drafts, confidences = table.split((1, self._num_drafts + 1, *[self._num_drafts] * 2), dim=1)
+        return counts[:, 0], tokens, drafts, confidences

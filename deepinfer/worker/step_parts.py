@@ -1,0 +1,65 @@
+"""Everything that a worker's steps go through, put together from what the backend offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deepinfer.config.engine_config import EngineConfig
+from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.probe import Probe
+from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.ops.select import SelectedBackend
+from deepinfer.sampling.sampler import Sampler
+from deepinfer.worker.decode_setup import static_decoder, static_sampler
+from deepinfer.worker.draft_proposer import DraftProposer
+from deepinfer.worker.executors import Executors
+from deepinfer.worker.model_runner import ModelRunner
+from deepinfer.worker.step_clock import StepClock
+from deepinfer.worker.token_chooser import TokenChooser
+from deepinfer.worker.token_samplers import draft_memory, draft_pool, token_sampler
+
+
+@dataclass(frozen=True, slots=True)
+class StepParts:
+    """What there is behind a worker.
+
+    Attributes:
+        runner: runs steps.
+        executors: run its model and draft model.
+    """
+
+    runner: ModelRunner
+    executors: Executors
+
+    @classmethod
+    def build(
+        cls,
+        config: EngineConfig,
+        backend: SelectedBackend,
+        loaded: tuple[DeepSeekV41Model, CacheTensors],
+        rows: Sampler,
+        probe: Probe,
+    ) -> StepParts:
+        """Parts for a resolved config, a loaded model with its caches, and the sampler of all kinds of rows."""
+        model, caches = loaded
+        device, num_ids, max_len = model.embedding.device, rows.num_valid_ids, config.scheduler.max_model_len
+        assert max_len is not None, "the engine config is not resolved"
+        pool, memory = draft_pool(config, backend, num_ids, device), draft_memory(config, backend)
+        sampler = token_sampler(backend, rows, device, pool)
+        executors = Executors.build(backend, model, caches, sampler, probe)
+        executors = executors.with_static_decode(static_decoder(config, model, caches), probe)
+        proposer = None
+        if executors.draft is not None:
+            temperatures = config.speculative.confidence_temperatures(config.speculative.num_drafts or 0)
+            proposer = DraftProposer(executors.draft, sampler, temperatures, max_len, memory)
+        runner = ModelRunner(
+            executors.target,
+            caches,
+            TokenChooser(executors.target, sampler, probe, pool or memory),
+            proposer,
+            num_ids,
+            StepClock(device) if config.speculative.is_curve_corrected else None,
+            executors.decoder if memory is None else None,  # its drafts are those of coupled acceptance
+            static_sampler(config, model, caches, executors.target, sampler),
+        )
+        return cls(runner, executors)
