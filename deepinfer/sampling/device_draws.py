@@ -6,6 +6,7 @@ from typing import Final
 
 import torch
 
+from deepinfer.sampling.draft_pool import JUDGING_BYTES
 from deepinfer.sampling.purpose import Purpose
 from deepinfer.sampling.row_rules import TEMPERATURE_WORD
 from deepinfer.sampling.row_words import RowWords
@@ -15,7 +16,7 @@ from tilelang_ops.sampling.judge_drafts import judge_drafts
 from tilelang_ops.sampling.kept_weights import kept_weights
 from tilelang_ops.sampling.row_rule import stream
 
-_BLOCK_VALUES: Final = 2**24  # weights of judging rows that exist at once
+_BLOCK_VALUES: Final = JUDGING_BYTES // 8
 _ALIGNED_ROWS: Final = 16  # blocks begin at multiples: Triton has a form of its own for pointers that are not aligned
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 import torch
@@ -12,6 +13,8 @@ from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.sampling.proposed_draft import ProposedDraft
 from deepinfer.sampling.row_rules import INDEX_WORD
 from deepinfer.sampling.step_rules import StepRules
+
+JUDGING_BYTES: Final = 2**27  # of rows' own distributions, in which they judge, that exist at once
 
 
 class DraftPool:

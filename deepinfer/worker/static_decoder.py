@@ -9,6 +9,7 @@ from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.decode_sizes import DecodeSizes
 from deepinfer.core.device_outcome import DeviceOutcome
 from deepinfer.core.step_plan import ForwardPlan
+from deepinfer.core.sync_guard import forbid_device_sync
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.worker.decode_buckets import DecodeBuckets
 from deepinfer.worker.decode_fields import DecodeFields
@@ -50,6 +51,7 @@ class StaticDecoder:
         self._rows = DecodeRows.allocate(sizes.max_rows, sizes.max_num_seqs, device)
         self._hidden = torch.zeros(sizes.max_rows, runtime.config.hidden_size, dtype=runtime.act_dtype, device=device)
 
+    @forbid_device_sync()
     @torch.inference_mode()
     def forward(self, plan: ForwardPlan) -> DecodeStep:
         """Launch a decode plan, exact or linked; nobody waits for the device.

@@ -7,7 +7,7 @@ import torch
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.draft_memory import DraftMemory
-from deepinfer.sampling.draft_pool import DraftPool
+from deepinfer.sampling.draft_pool import JUDGING_BYTES, DraftPool
 from deepinfer.sampling.native_sampler import NativeSampler
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.sampling.token_sampler import TokenSampler
@@ -19,6 +19,14 @@ def draft_pool(config: EngineConfig, backend: SelectedBackend, num_ids: int, dev
     if backend.name != "cuda" or not num_drafts or config.speculative.acceptance != "rejection":
         return None
     return DraftPool(config.scheduler.max_num_seqs, num_drafts, num_ids, device)
+
+
+def draft_pool_bytes(config: EngineConfig, vocab_size: int) -> int:
+    """What `draft_pool` takes of a GPU once a request is not greedy, and what rows take to judge drafts by it."""
+    num_drafts = config.speculative.num_drafts
+    if not num_drafts or config.speculative.acceptance != "rejection":
+        return 0
+    return 4 * config.scheduler.max_num_seqs * num_drafts * vocab_size + JUDGING_BYTES
 
 
 def draft_memory(config: EngineConfig, backend: SelectedBackend) -> DraftMemory | None:

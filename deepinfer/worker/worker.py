@@ -44,6 +44,7 @@ from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.step_parts import StepParts
 from deepinfer.worker.step_profiler import ScratchSpace, StepProfiler
 from deepinfer.worker.step_scratch import StepScratch
+from deepinfer.worker.token_samplers import draft_pool_bytes
 
 T = TypeVar("T")
 
@@ -203,7 +204,7 @@ def _plan_memory(
     sizes = (rows, min(options.max_num_seqs, rows), options.max_model_len, config.speculative.num_drafts or 0)
     scratch = _SCRATCH[backend](model_config, *sizes).num_bytes
     if not is_cpu and backend == "cuda":
-        scratch += graph_bytes(config, model_config)
+        scratch += graph_bytes(config, model_config) + draft_pool_bytes(config, model_config.vocab_size)
     resident = resident_bytes() if is_cpu else 0
     demand = MemoryDemand(table, options.max_num_seqs, options.max_model_len, is_cpu, resident, scratch)
     return plan_memory(demand, config.cache, memory_probe(device))

@@ -1,0 +1,93 @@
+"""Decode steps that end on the device: the tokens of the host's way, replayed or launched one by one."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from deepinfer import LLM, SamplingParams
+from deepinfer.worker.static_sampler import StaticSampler
+
+pytest.importorskip("tilelang")
+
+ROWS = [json.loads(line) for line in (files("deepinfer") / "data/mini/eval.jsonl").read_text("utf-8").splitlines()]
+PROMPTS = [row["prompt"] for row in ROWS[::8]]
+OPTIONS = {"device": "cuda", "backend": "cuda", "max_model_len": 1024, "kv_cache_bytes": 2**30, "max_num_seqs": 24}
+COUPLED: dict[str, Any] = {"batch_invariant": True}
+REJECTION: dict[str, Any] = {"batch_invariant": False, "speculative": {"acceptance": "rejection"}}
+
+
+def params_of(number: int) -> SamplingParams:
+    """Greedy ones and drawn ones of all kinds, with stops of their own."""
+    length = 6 + 7 * number % 40
+    if number % 3 == 0:
+        return SamplingParams(temperature=0, max_tokens=length)
+    filters: dict[str, Any] = {} if number % 3 == 1 else {"top_p": 0.9, "top_k": 40}
+    return SamplingParams(temperature=1.0, seed=number, max_tokens=length, stop_token_ids=[number + 300], **filters)
+
+
+def tokens_of(llm: LLM) -> list[list[int]]:
+    params = [params_of(number) for number in range(len(PROMPTS))]
+    outputs = llm.generate(PROMPTS, params, use_tqdm=False, strict=True)
+    return [output.outputs[0].token_ids for output in outputs]
+
+
+def count_choices(patch: pytest.MonkeyPatch, *, gives_up: bool = False) -> list[bool]:
+    """Notes of every step whether it ended on the device; no step does with `gives_up`."""
+    noted, choose = [], StaticSampler.choose
+
+    def counted(sampler: StaticSampler, plan: Any) -> Any:
+        chosen = None if gives_up else choose(sampler, plan)
+        noted.append(chosen is not None)
+        return chosen
+
+    patch.setattr(StaticSampler, "choose", counted)
+    return noted
+
+
+def decode_steps(llm: LLM) -> int:
+    return llm.stats().num_decode_steps
+
+
+@pytest.mark.parametrize(
+    "options", [COUPLED, COUPLED | {"speculative": "off"}, REJECTION], ids=["coupled", "off", "rejection"]
+)
+def test_both_ways(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for eager, gives_up in ((True, True), (True, False), (False, False)):
+        with monkeypatch.context() as patch, LLM(enforce_eager=eager, **OPTIONS | options) as llm:
+            noted = count_choices(patch, gives_up=gives_up)
+            results.append(tokens_of(llm))
+            if not eager:
+                results.append(tokens_of(llm))  # replayed, all of it
+            stats = llm.stats()
+            print(f"\neager {eager}: {sum(noted)} of {stats.num_decode_steps} steps on the device, "
+                  f"{stats.num_drafts_accepted} of {stats.num_drafts_verified} drafts accepted")  # fmt: skip
+        assert all(chosen is not gives_up for chosen in noted) and noted
+    assert results[1] == results[0], "the device's way gives what the host's does"
+    assert results[2] == results[1], "captured graphs give what launches one by one do"
+    assert results[3] == results[2] or options is REJECTION, "replayed graphs too"
+
+
+def test_drafts_change_no_token() -> None:
+    with LLM(**OPTIONS | COUPLED) as llm:
+        expected = tokens_of(llm)
+        assert llm.stats().num_drafts_accepted > 0
+    with LLM(speculative="off", **OPTIONS | COUPLED) as llm:
+        assert tokens_of(llm) == expected
+
+
+def test_steps_of_both_kinds_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that wants log-probabilities turns its steps over to the host; the others keep their tokens."""
+    with LLM(**OPTIONS | COUPLED) as llm:
+        expected = tokens_of(llm)
+        noted = count_choices(monkeypatch)
+        asking = SamplingParams(temperature=0.8, seed=1, max_tokens=5, logprobs=2)
+        prompts, params = [*PROMPTS, PROMPTS[0]], [*(params_of(number) for number in range(len(PROMPTS))), asking]
+        outputs = llm.generate(prompts[::-1], params[::-1], use_tqdm=False, strict=True)[::-1]
+    assert [output.outputs[0].token_ids for output in outputs[:-1]] == expected
+    assert len(outputs[-1].outputs[0].logprobs) == 5
+    assert 0 < sum(noted) < len(noted)
