@@ -77,7 +77,7 @@ class EnvReport:
     Attributes:
         fields: engine option -> default.
         settings: ``log_level``, ``logging_interval_step``, ``hf_model_dir``, ``cost_cache_dir``,
-            ``cost_cache_seconds`` as far as set.
+            ``cost_cache_seconds``, ``kernel_cache_dir``, ``disable_sync_guard`` as far as set.
         warnings: one line per ignored or unknown variable.
         findings: every variable with our prefix that is set.
     """
@@ -196,6 +196,7 @@ def _ignored(parse: Callable[[str], Any], reason: str, *names: str) -> tuple[Env
 VARIABLES: tuple[EnvVariable, ...] = (
     _row("BATCH_INVARIANT", parse_bool, EnvUse.FIELD, "batch_invariant"),
     _row("ENFORCE_EAGER", parse_bool, EnvUse.FIELD, "enforce_eager"),
+    _row("ZERO_OVERHEAD_SCHEDULING", parse_bool, EnvUse.FIELD, "overlap"),
     _row("USE_NEXTN_DECODE", _count, EnvUse.FIELD, "speculative"),
     _row("ENABLE_MTP_VARLEN", parse_bool, EnvUse.FIELD, "speculative"),
     _row("DFLASH_CONFIDENCE_HEAD_TEMPERATURE", parse_temperatures, EnvUse.FIELD, "speculative"),
@@ -212,6 +213,7 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("DECODE_PERF_CACHE_DIR", parse_text, EnvUse.SETTING, "cost_cache_dir"),
     _row("JIT_CACHE_DIR", parse_text, EnvUse.SETTING, "kernel_cache_dir"),
     _row("DECODE_PERF_CACHE_TTL_SEC", parse_number, EnvUse.SETTING, "cost_cache_seconds"),
+    _row("DISABLE_SYNC_GUARD", parse_bool, EnvUse.SETTING, "disable_sync_guard"),
     _row("ACCELERATOR", parse_choice("nvidia"), EnvUse.IGNORED, "choose with LLM(device=..., backend=...)"),
     _row(
         "COMPUTE_SUM_SMALLER_PROBS",
@@ -231,7 +233,6 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("FORCE_IMBALANCE_RATIO", parse_number, EnvUse.REFUSED, "random routing changes results", 0.0),
     _row("FORCE_LOAD_BALANCE", parse_bool, EnvUse.REFUSED, "random routing changes results", False),
     _row("ENGRAM_PAD_TOKEN", _count, EnvUse.CHECKED, "engram_pad_token_id"),
-    *_ignored(parse_bool, "there is no sync guard to turn off", "DISABLE_SYNC_GUARD"),
     *_ignored(_positive, "Python's own garbage collection is left alone", "GC_INTERVAL_STEP"),
     *_ignored(
         _count, _ONE_PROCESS, "NCCL_NUM_SMS", "USERBUFFER_COMM_SMS", "REARRANGE_P2P_GROUPS",
@@ -251,7 +252,6 @@ VARIABLES: tuple[EnvVariable, ...] = (
     *_ignored(
         _positive, "one replica decides every step anew", "PREFILL_ATTEMPT_INTERVAL", "PREFILL_ANY_ATTEMPT_INTERVAL"
     ),
-    *_ignored(parse_bool, "this version runs step after step", "ZERO_OVERHEAD_SCHEDULING"),
     *_ignored(parse_bool, _NO_IMAGES, "USE_MULTIMODAL_POOL"),
     *_ignored(parse_number, _NO_IMAGES, "MULTIMODAL_POOL_SIZE_GB", "MULTI_MODAL_WORKER_TIMEOUT"),
     *_ignored(_positive, _NO_IMAGES, "MULTI_MODAL_BUFFER_SIZE"),

@@ -66,13 +66,12 @@ class LLM:
         batch_invariant: a result does not depend on its neighbours; None: the backend's default.
         num_threads: CPU threads of a forward pass; None: one for a small model, else the usable cores, at most 4 and at
             most torch's own number. Results do not depend on it; torch's number is back after every step.
-        cpu_isa: instruction set of native CPU kernels: "auto", "scalar", "avx2" or "avx512". Results do not depend
-            on it.
+        overlap: whether the host keeps the books of a step while the device computes the next; None: by backend.
+        cpu_isa: instruction set of native kernels: "auto", "scalar", "avx2", "avx512". Results do not depend on it.
         speculative: None: drafts when the checkpoint has them, on backend "cpu" if they pay; "off"; a mapping of
             SpeculativeConfig's fields; or the path of a calibration file. Tokens are the same with drafts and without.
-        yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only the last n tokens of a prompt go
-            through the upper half of the model, a faster prefill that changes results a little; "mask" for checking
-            (doc/yoco.md).
+        yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only a prompt's last n tokens go through
+            the upper half of the model, a faster prefill that changes results a little; "mask": to check it.
         *_parallel_size: not built yet; neutral values only.
         enable_chunked_prefill: whether long prompts are computed in pieces.
         grammar_timeout, grammar_cache_bytes, grammar_disable_cache, grammar_threads, grammar_debug: how grammars of
@@ -82,6 +81,8 @@ class LLM:
         TypeError: an unknown option, with the nearest known one.
         ConfigError, CheckpointError, UnsupportedFeatureError: what is wrong and how to mend it.
     """
+
+    _closed = False
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class LLM:
         enforce_eager: bool | None = None,
         batch_invariant: bool | None = None,
         num_threads: int | None = None,
+        overlap: bool | None = None,
         cpu_isa: str = "auto",
         speculative: str | Mapping[str, Any] | None = None,
         yoco: str | Mapping[str, Any] | None = None,
@@ -122,7 +124,6 @@ class LLM:
         self._runtime = EngineRuntime.build(config, environment)
         self._request_ids = RequestIds(self._runtime.loop.is_unfinished)
         self._chat_format: ChatFormat | None = None
-        self._closed = False
 
     def generate(
         self,
@@ -213,8 +214,7 @@ class LLM:
             messages: a conversation (list of OpenAI-style message dicts), or a list of conversations.
             sampling_params: one for all, or one per conversation; None: the checkpoint's defaults.
             request_ids, use_tqdm, strict: as in `generate`.
-            options: tools, thinking, effort, response_format, add_generation_prompt, continue_final_message; see
-                `text.chat_keywords.ChatKeywords`. TypeError with the nearest name for any other.
+            options: tools, thinking, effort, response_format and more, see `text.chat_keywords.ChatKeywords`.
 
         Returns:
             One output per conversation, in order; its completions have reasoning, content and tool_calls beside the

@@ -37,6 +37,7 @@ _LATER: dict[str, tuple[Any, ...]] = {
 _GROUPS: dict[str, type[Any]] = {"cache": CacheConfig, "scheduler": SchedulerConfig, "grammar": GrammarConfig}
 _DEFAULT_TOKEN_BUDGET = {"cuda": 8192}
 _CPU_TOKEN_BUDGET = 2048
+_OVERLAPPED: tuple[str, ...] = ()  # backends that overlap unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class EngineConfig:
         enforce_eager: a GPU's decode steps run operation by operation instead of being replayed from CUDA graphs.
         batch_invariant: results do not depend on the batch; None: the backend's default.
         num_threads: CPU threads of a forward pass, 1 .. 1024; None: by model and machine. Results do not depend on it.
+        overlap: whether the host keeps the books of one step while the device computes the next; None: the backend's
+            default. Results do not depend on it.
         cpu_isa: instruction set of native CPU kernels: "auto" (the widest of the machine), "scalar", "avx2" or
             "avx512". Results do not depend on it.
         cache: cache options.
@@ -81,6 +84,7 @@ class EngineConfig:
     enforce_eager: bool = False
     batch_invariant: bool | None = None
     num_threads: int | None = None
+    overlap: bool | None = None
     cpu_isa: str = "auto"
     cache: CacheConfig = field(default_factory=CacheConfig)
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
@@ -102,8 +106,9 @@ class EngineConfig:
             raise field_error("seed", self.seed, "an integer from 0 to 2^64 - 1")
         if type(self.enforce_eager) is not bool:
             raise field_error("enforce_eager", self.enforce_eager, "True or False")
-        if self.batch_invariant is not None and type(self.batch_invariant) is not bool:
-            raise field_error("batch_invariant", self.batch_invariant, "None, True or False")
+        for name in ("batch_invariant", "overlap"):
+            if getattr(self, name) is not None and type(getattr(self, name)) is not bool:
+                raise field_error(name, getattr(self, name), "None, True or False")
         check_range("num_threads", self.num_threads, 1, 1024, optional=True)
         self._check_pairs()
 
@@ -171,6 +176,7 @@ class EngineConfig:
             cache=cache,
             scheduler=scheduler,
             batch_invariant=invariant,
+            overlap=backend in _OVERLAPPED if self.overlap is None else self.overlap,
             speculative=speculative,
             yoco=self.yoco.resolve(model, num_drafts),
         )

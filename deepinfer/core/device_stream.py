@@ -18,6 +18,11 @@ class Launched(Protocol[T_co]):
         ...
 
     @property
+    def failed(self) -> bool:
+        """Whether it has ended with an exception."""
+        ...
+
+    @property
     def span(self) -> tuple[int, int]:
         """When the device began and ended it, by `time.perf_counter_ns`. To be read behind `wait`."""
         ...

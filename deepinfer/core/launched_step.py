@@ -25,6 +25,11 @@ class LaunchedStep:
         """Whether `wait` would not wait."""
         return self.sample.done
 
+    @property
+    def failed(self) -> bool:
+        """Whether one of its phases has ended with an exception."""
+        return self.forward.failed or self.sample.failed
+
     def wait(self) -> StepResult:
         """The step's outcome, or the first exception that one of its phases raised. May be repeated."""
         self.forward.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
@@ -78,3 +79,9 @@ class StepResult:
     draft_ids: np.ndarray | None = None
     confidences: np.ndarray | None = None
     ms: StepMs | None = None
+
+    def flat_tokens(self) -> tuple[np.ndarray, np.ndarray]:
+        """New tokens int32 of all sequences, one behind the other, and prefix sums int32 [S+1] of their numbers."""
+        tokens = [token.token_id for samples in self.samples for token in samples]
+        bounds = np.fromiter(accumulate(map(len, self.samples), initial=0), np.int32, len(self.samples) + 1)
+        return np.asarray(tokens, dtype=np.int32), bounds

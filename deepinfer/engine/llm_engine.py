@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -17,7 +16,9 @@ from deepinfer.engine.grammar_queue import GrammarQueue
 from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.saved_prefixes import SavedPrefixes
 from deepinfer.engine.stats import EngineStats
+from deepinfer.engine.step_in_flight import StepInFlight
 from deepinfer.engine.step_outputs import StepOutputs
+from deepinfer.engine.step_recovery import StepRecovery
 from deepinfer.engine.step_worker import StepWorker
 from deepinfer.errors import EngineClosedError, RequestError
 from deepinfer.logging import get_logger
@@ -56,11 +57,12 @@ class LLMEngine:
         self._aborts: deque[EngineRequest] = deque()
         self._ready = StepOutputs()
         self._counts: Counter[str] = Counter()
+        self._steps: deque[StepInFlight] = deque()  # planned, and neither emitted nor given up; the oldest first
+        self._recovery = StepRecovery(scheduler, outputs)
         self._step_started = 0.0
         self._step_seconds = 0.0
         self._execute_seconds = 0.0
         self._closed = False
-        self._unfinished: StepPlan | None = None  # planned, and neither emitted nor given up
         self._executing = False
 
     @phase("step")
@@ -77,7 +79,7 @@ class LLMEngine:
             result = self._execute(plan)
             update = self._update(plan, result)
             self._emit(plan, result, update)
-            self._describe(plan)
+            self._end_step(plan)
         elif not self._ready.finished:
             self._wait_for_grammars()
         return self._take_ready()
@@ -217,11 +219,17 @@ class LLMEngine:
         """Phase 1: the scheduler decides which tokens of which sequences are computed."""
         self._require_open()
         self._step_started = time.perf_counter()
-        for lost in self._scheduler.steps_in_flight:  # planned, but nobody had the plan: nothing of it was computed
-            self._scheduler.discard(lost)
-        plan = self._unfinished = self._scheduler.schedule()
+        self._discard_lost()
+        plan = self._scheduler.schedule()
+        if plan.num_seqs:
+            self._steps.append(StepInFlight(plan))
         self._outputs.begin_step(plan)
         return plan
+
+    def _discard_lost(self) -> None:
+        """A plan may have been made and lost, before anybody had it: nothing of it was computed."""
+        for step_id in self._scheduler.steps_in_flight[len(self._steps) :]:
+            self._scheduler.discard(step_id)
 
     @phase("execute")
     def _execute(self, plan: StepPlan) -> StepResult:
@@ -242,11 +250,7 @@ class LLMEngine:
         if result.ms is not None:
             ms = result.ms
             self._scheduler.observe_step_ms(plan.step_id, forward=ms.forward, sample=ms.sample, draft=ms.draft)
-        tokens = [token.token_id for samples in result.samples for token in samples]
-        cu_tokens = np.fromiter(accumulate(map(len, result.samples), initial=0), np.int32, plan.num_seqs + 1)
-        return self._scheduler.update(
-            plan.step_id, np.asarray(tokens, dtype=np.int32), cu_tokens, result.draft_ids, result.confidences
-        )
+        return self._scheduler.update(plan.step_id, *result.flat_tokens(), result.draft_ids, result.confidences)
 
     @phase("emit")
     def _emit(self, plan: StepPlan, result: StepResult, update: StepUpdate) -> None:
@@ -255,55 +259,25 @@ class LLMEngine:
         A fault of one request's text ends that request (`OutputProcessor.process`).
         """
         self._outputs.process(plan, result, update, self._ready)
-        self._unfinished = None
+        self._steps.popleft()
         self._worker.probe.end_step(self._ready.num_fed)
         self._ready.num_fed = {}
+
+    def _end_step(self, plan: StepPlan) -> None:
+        """Count the time, and say what was done."""
         self._step_seconds += time.perf_counter() - self._step_started
         if self._log_interval > 0 and (plan.step_id + 1) % self._log_interval == 0:
             logger.info("step %d: %s", plan.step_id, self.stats())
-
-    def _describe(self, plan: StepPlan) -> None:
         if self.trace is not None:
             self.trace.describe(
                 kind=plan.kind, step_id=plan.step_id, num_seqs=plan.num_seqs, num_tokens=plan.num_tokens
             )
 
     def _recover(self) -> None:
-        """Give up a step that an exception broke off: the worker's, or a signal handler's at any line.
-
-        What the scheduler has not booked can be computed again. Sequences whose tokens are booked, but perhaps not
-        all emitted, end with an error instead of going on with a gap.
-        """
-        plan = self._unfinished
-        if plan is not None and plan.num_seqs:
-            lost, reason = self._lost_sequences(plan)
-            for seq_id in lost:
-                self._scheduler.abort(seq_id)
-            self._outputs.give_up(lost, RequestError(reason, code="step_interrupted"), self._ready)
-        self._unfinished = None
-
-    def _lost_sequences(self, plan: StepPlan) -> tuple[set[int], str]:
-        """Sequences that cannot go on behind a broken step, and why.
-
-        A later chunk of a prefill cannot be computed again, as its rings may be overwritten already; what the scheduler
-        does not know any more had an error of its own that was not told.
-        """
-        members = {*plan.seq_ids.tolist(), *plan.fork_seq_ids.tolist()}
-        try:
-            self._scheduler.discard(plan.step_id)
-        except ValueError:  # it was booked
-            return members, "the step that made this output was interrupted"
-        is_later = plan.context_lens > plan.window_starts
-        chunks = set(plan.seq_ids[is_later].tolist()) if plan.kind == "prefill" else set()
-        gone = {seq_id for seq_id in members if not self._is_scheduled(seq_id)}
-        return chunks | gone, "the step that computed this prompt was interrupted"
-
-    def _is_scheduled(self, seq_id: int) -> bool:
-        try:
-            self._scheduler.token_ids(seq_id)
-        except ValueError:
-            return False
-        return True
+        """Give up what an exception broke off; without one, nothing is in flight between steps."""
+        while self._steps:
+            self._recovery.give_up(self._steps[-1].plan, self._ready)
+            self._steps.pop()
 
     def _wait_for_grammars(self) -> None:
         """Nothing can be computed: sleep while grammars are compiled. Without any, requests that are unfinished all the
@@ -325,9 +299,12 @@ class LLMEngine:
 
     def _take_ready(self) -> StepOutputs:
         """What waits for the callers; the worker forgets what has ended."""
+        self._release_ended()
+        return self._ready
+
+    def _release_ended(self) -> None:
         self._worker.release(self._ready.ended_seq_ids)
         self._ready.ended_seq_ids.clear()
-        return self._ready
 
     def _require_open(self) -> None:
         if self._closed:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from deepinfer._C import Scheduler, SchedulerConfig, StepEstimator
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.core.sync_guard import SYNC_GUARD
 from deepinfer.engine.generation_defaults import GenerationDefaults
 from deepinfer.engine.grammar_queue import GrammarQueue
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.model_path import resolve_model_path
 from deepinfer.engine.output_processor import OutputProcessor
+from deepinfer.engine.overlapped_engine import OverlappedEngine
 from deepinfer.engine.prompt_encoder import PromptEncoder
 from deepinfer.engine.request_limits import RequestLimits
 from deepinfer.engine.run_modes import RunModes
@@ -91,7 +93,8 @@ class EngineRuntime:
         pieces = tokenizer.text_pieces(num_valid_ids)
         grammars = GrammarQueue(GrammarCompiler(config.grammar, pieces, eos_token_ids))
         log_interval = environment.settings.get("logging_interval_step", 0)
-        engine = LLMEngine(worker, scheduler, outputs, log_interval, grammars)
+        engine_class = OverlappedEngine if config.overlap else LLMEngine
+        engine = engine_class(worker, scheduler, outputs, log_interval, grammars)
         return cls(
             config=config,
             tokenizer=tokenizer,
@@ -108,6 +111,7 @@ class EngineRuntime:
 def _backend(config: EngineConfig, num_threads: int, environment: EnvReport) -> SelectedBackend:
     if cuda_unavailable(config.device) is None:
         use_kernel_cache(environment.settings.get("kernel_cache_dir"))
+        SYNC_GUARD.enabled = not environment.settings.get("disable_sync_guard", False)
     numerics, invariant = config.numerics, config.batch_invariant
     return select_backend(config.backend, config.device, num_threads, config.cpu_isa, numerics, invariant)
 

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from deepinfer.core.engine_request import EngineRequest
+from deepinfer.core.launched_step import LaunchedStep
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import StepResult
@@ -29,7 +30,19 @@ class StepWorker(Protocol):
         ...
 
     def execute(self, plan: StepPlan) -> StepResult:
-        """Run one step."""
+        """Run one step from beginning to end."""
+        ...
+
+    def launch_forward(self, plan: StepPlan) -> None:
+        """Begin a step behind everything launched before. A linked plan goes on from what the step before it gives."""
+        ...
+
+    def launch_sample(self, plan: StepPlan) -> LaunchedStep:
+        """End the step that was begun last, by its exact plan. Sequences released since get no token."""
+        ...
+
+    def drain(self) -> None:
+        """Wait until everything launched has ended; exceptions stay with their steps."""
         ...
 
     def current_rows(self) -> tuple[np.ndarray, np.ndarray]:

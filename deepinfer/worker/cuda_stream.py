@@ -70,6 +70,8 @@ class _EventClock:
 class _CudaWork(Generic[T]):
     """See `Launched`."""
 
+    failed = False  # what fails on the host fails at once; behind a fault of the device nothing goes on
+
     __slots__ = ("_clock", "_events", "_is_fetched", "_span", "_value")
 
     def __init__(self, value: T, events: tuple[torch.cuda.Event, torch.cuda.Event], clock: _EventClock) -> None:

@@ -15,6 +15,7 @@ class FinishedWork(Generic[T]):
     __slots__ = ("_span", "_value")
 
     done = True
+    failed = False
 
     def __init__(self, work: Callable[[], T]) -> None:
         begin = time.perf_counter_ns()

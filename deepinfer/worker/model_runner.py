@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from deepinfer._C import StepPlan as NativePlan
 from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.step_executor import StepExecutor
 from deepinfer.core.step_ms import StepMs
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import PromptLogprobs, StepResult
-from deepinfer.errors import RequestError
+from deepinfer.errors import DeepInferError, RequestError
 from deepinfer.sampling.prompt_logprobs import join_prompt_logprobs, prompt_logprobs, rows_per_block
 from deepinfer.sampling.sampler import non_finite_logits
 from deepinfer.worker.cache_copies import copy_cache_units
@@ -58,7 +59,8 @@ class PendingResult:
 class ModelRunner:
     """Owns the model, the caches and the sampler; keeps no scheduling state.
 
-    A step is `forward` and then `sample`, with nothing but `add` and `release` in between.
+    A step is `forward` and then `sample`, with nothing but `add` and `release` in between. What the newest whole step
+    gave is kept for a linked plan, which goes on from it.
 
     Args:
         executor: runs the target model.
@@ -91,6 +93,7 @@ class ModelRunner:
         self._decoder = decoder
         self._static = static
         self._forwarded: _Forwarded | None = None
+        self._outcome: tuple[StepPlan, StepResult] | None = None
 
     def add(self, request: EngineRequest) -> None:
         """Make a sequence known before the first plan that names it."""
@@ -110,8 +113,9 @@ class ModelRunner:
         return self._decoder is not None and self._decoder.takes(plan)
 
     def forward(self, plan: StepPlan) -> None:
-        """Phase 1: one forward pass over the plan."""
+        """Phase 1: one forward pass over the plan, exact or linked."""
         self._forwarded = None
+        plan = self._exact(plan)
         scored = self._scored_rows(plan)
         wanted_rows = _sampled_rows(plan)
         if scored:
@@ -127,14 +131,28 @@ class ModelRunner:
         """Phase 2: prompt scores, new tokens of the plan's sequences and drafts behind them.
 
         Args:
-            plan: whose forward pass has just run. Sequences that were released since get nothing.
+            plan: exact, whose forward pass has just run. Sequences that were released since get nothing.
             natively: what `samples_natively` has said.
         """
         forwarded = self._forwarded
         assert forwarded is not None and forwarded.step_id == plan.step_id, f"no forward pass of step {plan.step_id}"
         forwarded.marks.note()
         result = self._sample_natively(plan, forwarded) if natively else self._sample_statically(plan, forwarded)
-        return self._choose(plan, forwarded) if result is None else result
+        if result is None:
+            result = self._choose(plan, forwarded)
+        self._outcome = (plan, result) if isinstance(result, StepResult) else None
+        return result
+
+    def _exact(self, plan: StepPlan) -> StepPlan:
+        """The plan with the lengths and tokens that came of the step before it; the static sampler has these on the
+        device, where its decoder finds them.
+        """
+        if not isinstance(plan, NativePlan) or plan.previous_step_id < 0 or self._static is not None:
+            return plan
+        previous, result = self._outcome or (None, None)
+        if not isinstance(previous, NativePlan) or result is None or previous.step_id != plan.previous_step_id:
+            raise DeepInferError(f"step {plan.step_id} goes on from step {plan.previous_step_id}, which has no outcome")
+        return plan.resolve(previous, *result.flat_tokens(), result.draft_ids, result.confidences)
 
     def _choose(self, plan: StepPlan, forwarded: _Forwarded) -> StepResult:
         errors: dict[int, Exception] = {}

@@ -95,6 +95,10 @@ class _Job(Generic[T]):
         return self._span is not None
 
     @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    @property
     def span(self) -> tuple[int, int]:
         assert self._span is not None, "it has not ended"
         return self._span

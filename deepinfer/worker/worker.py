@@ -44,6 +44,7 @@ from deepinfer.worker.replace_points import replace_points
 from deepinfer.worker.step_parts import StepParts
 from deepinfer.worker.step_profiler import ScratchSpace, StepProfiler
 from deepinfer.worker.step_scratch import StepScratch
+from deepinfer.worker.thread_stream import ThreadStream
 from deepinfer.worker.token_samplers import draft_pool_bytes
 
 T = TypeVar("T")
@@ -94,7 +95,7 @@ class Worker:
         self.backend = backend
         self._num_threads = config.num_threads or 1
         self.device = device = resolve_device(config.device, backend.name)
-        self._stream: DeviceStream = CudaStream(device) if device.type == "cuda" else InlineStream()
+        self._stream = _stream(device, bool(config.overlap) and backend.name == "cpu")
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
         num_drafts = config.speculative.num_drafts or 0
@@ -187,6 +188,12 @@ def _load_model(
     runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_len, config.yoco.mode)
     with_drafts = config.speculative.num_drafts is not None
     return load_model(runtime, directory, device, LoadOptions(config.load_format, with_drafts, config.engram_storage))
+
+
+def _stream(device: torch.device, has_thread: bool) -> DeviceStream:
+    if device.type == "cuda":
+        return CudaStream(device)
+    return ThreadStream() if has_thread else InlineStream()
 
 
 def _plan_memory(

@@ -48,6 +48,7 @@ def test_flat_options_land_in_their_groups():
         ("model", ""),
         ("enforce_eager", None),
         ("batch_invariant", 1),
+        ("overlap", "yes"),
         ("num_threads", 0),
         ("num_threads", 1025),
         ("num_threads", True),

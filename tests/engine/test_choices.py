@@ -8,6 +8,8 @@ from deepinfer import RequestError, SamplingParams
 from deepinfer.sampling.seeds import derive_choice_seed
 from tests.support.table_engine import EOS, TableEngine, perm_tokens, scripted
 
+pytestmark = pytest.mark.usefixtures("overlaps")
+
 GREEDY3 = SamplingParams(n=3, temperature=0, max_tokens=8)
 
 

@@ -9,6 +9,8 @@ from deepinfer import DeepInferError, RequestError, SamplingParams
 from deepinfer.engine.mailbox import Mailbox
 from tests.support.table_engine import TableEngine, perm_tokens
 
+pytestmark = pytest.mark.usefixtures("overlaps")
+
 GREEDY = SamplingParams(temperature=0, max_tokens=8)
 
 
@@ -83,10 +85,10 @@ def test_a_text_that_cannot_be_made_costs_only_its_request(
     processor = engine.engine._outputs
     plain = processor._take_tokens
 
-    def broken(state: object, *rest: object) -> None:
-        if state.request.prompt_token_ids[0] == 10 and len(engine.worker.plans) == 3:
+    def broken(state: object, choice: object, *rest: object) -> int:
+        if state.request.prompt_token_ids[0] == 10 and len(choice.token_ids) == 2:
             raise UnicodeError("no such text")
-        plain(state, *rest)
+        return plain(state, choice, *rest)
 
     monkeypatch.setattr(processor, "_take_tokens", broken)
     if streaming:

@@ -17,6 +17,8 @@ from tests.engine.hostile_objects import Hostile, HostileDict, HostileText, host
 from tests.support.golden_case import GOLDEN
 from tests.support.table_engine import TableEngine, byte_tokenizer, perm_tokens
 
+pytestmark = pytest.mark.usefixtures("overlaps")
+
 GREEDY = SamplingParams(temperature=0, max_tokens=3, ignore_eos=True)
 
 
@@ -186,7 +188,8 @@ def test_an_abort_of_an_ended_request_spares_the_next_one_of_that_id() -> None:
     next(stream)
     ((_, ended),) = engine.batch([[10]], GREEDY.replace(max_tokens=2)).finished()
     ((_, again),) = engine.batch([[11]], GREEDY).finished()
-    assert len(ended.outputs[0].token_ids) == 2
+    tokens = ended.outputs[0].token_ids  # overlapped: the abort may come before the last step is booked
+    assert tokens in ([perm_tokens(10, 2)] if not TableEngine.overlaps else [perm_tokens(10, 1), perm_tokens(10, 2)])
     assert again.outputs[0].finish_reason == "length" and again.outputs[0].token_ids == perm_tokens(11, 3)
     list(stream)
     engine.assert_idle()

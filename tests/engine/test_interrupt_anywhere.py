@@ -17,9 +17,12 @@ from deepinfer import RequestError, SamplingParams
 from deepinfer.engine.deferred_interrupt import DeferredInterrupt
 from tests.support.table_engine import TableEngine, perm_tokens
 
+pytestmark = pytest.mark.usefixtures("overlaps")
+
 FOLDER = Path(deepinfer.engine.__file__).parent
-NAMES = ("llm_engine", "output_processor", "output_builder", "choice_state", "request_state", "sync_loop")
-FILES = {str(FOLDER / f"{name}.py") for name in NAMES}
+NAMES = ("llm_engine", "overlapped_engine", "step_recovery", "sync_loop")
+OUTPUTS = ("output_processor", "output_builder", "choice_state", "request_state")
+FILES = {str(FOLDER / f"{name}.py") for name in (*NAMES, *OUTPUTS)}
 Line = tuple[str, int]
 GREEDY = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
 

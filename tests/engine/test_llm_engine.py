@@ -11,6 +11,8 @@ import pytest
 from deepinfer import EngineClosedError, RequestError, SamplingParams
 from tests.support.table_engine import EOS, TableEngine, perm_tokens, scripted
 
+pytestmark = pytest.mark.usefixtures("overlaps")
+
 GREEDY = SamplingParams(temperature=0, max_tokens=8)
 
 
@@ -133,7 +135,8 @@ def test_abort_from_another_thread_is_idempotent_and_gives_what_was_there() -> N
     outputs = dict(batch.finished())
     engine.assert_idle()
     assert outputs[0].outputs[0].finish_reason == "abort"
-    assert outputs[0].outputs[0].token_ids == perm_tokens(10, 6)
+    tokens = outputs[0].outputs[0].token_ids
+    assert 5 <= len(tokens) <= 7 and tokens == perm_tokens(10, len(tokens))
     assert outputs[1].outputs[0].token_ids == perm_tokens(11, 50)
     assert engine.engine.stats().num_aborted == 1
 
@@ -188,7 +191,8 @@ def _interrupt_the_third_step() -> None:
     engine.worker.on_execute = interrupt
     with pytest.raises(KeyboardInterrupt):
         list(engine.batch([[10], [11]], GREEDY).finished())
-    assert len(finished_steps) == 3 and len(engine.worker.plans) == 3
+    engine.worker.drain()
+    assert len(finished_steps) == len(engine.worker.plans) in (3, 4)  # overlapped: the device may be a step ahead
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     engine.assert_idle()
     engine.worker.on_execute = lambda plan: None

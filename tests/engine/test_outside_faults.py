@@ -11,6 +11,8 @@ from deepinfer.engine.output_processor import OutputProcessor
 from tests.support.golden_case import GOLDEN
 from tests.support.table_engine import TableEngine
 
+pytestmark = pytest.mark.usefixtures("overlaps")
+
 GREEDY = SamplingParams(temperature=0, max_tokens=3, ignore_eos=True)
 
 

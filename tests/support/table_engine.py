@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from deepinfer._C import Scheduler, SchedulerConfig
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.output_processor import OutputProcessor
+from deepinfer.engine.overlapped_engine import OverlappedEngine
 from deepinfer.engine.prompt_encoder import PromptEncoder
 from deepinfer.engine.request_batch import RequestBatch
 from deepinfer.engine.request_limits import RequestLimits
@@ -18,6 +19,7 @@ from deepinfer.engine.sync_loop import SyncLoop
 from deepinfer.outputs import RequestDelta, RequestOutput
 from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.tokenizer import Tokenizer
+from deepinfer.worker.thread_stream import ThreadStream
 from tests.support.table_worker import TableWorker, perm
 from tests.text.conftest import byte_level_backend
 
@@ -41,10 +43,12 @@ class TableEngine:
     encoder: PromptEncoder
     inputs: InputProcessor
 
+    overlaps: ClassVar[bool] = False  # whether engines overlap their steps, on a thread as the device
+
     @classmethod
     def build(cls, table: Callable[[int], int] = perm, **sizes: Any) -> TableEngine:
         """`sizes` override the scheduler's: num_blocks, block_size, max_model_len, max_num_seqs, ..."""
-        tokenizer, worker = byte_tokenizer(), TableWorker(table)
+        tokenizer, worker = byte_tokenizer(), TableWorker(table, ThreadStream() if cls.overlaps else None)
         max_num_seqs = sizes.get("max_num_seqs", 8)
         defaults = {
             "num_blocks": 64,
@@ -57,7 +61,8 @@ class TableEngine:
         }
         scheduler = Scheduler(SchedulerConfig(**{**defaults, **sizes}))
         modes = RunModes(True, "fp32", "reference")
-        engine = LLMEngine(worker, scheduler, OutputProcessor(tokenizer, (EOS,), modes, scheduler))
+        engine_class = OverlappedEngine if cls.overlaps else LLMEngine
+        engine = engine_class(worker, scheduler, OutputProcessor(tokenizer, (EOS,), modes, scheduler))
         limits = RequestLimits(scheduler.config.max_model_len, scheduler.capacity_tokens)
         encoder = PromptEncoder(tokenizer, NUM_IDS, image_token_id=261)
         inputs = InputProcessor(tokenizer, (EOS,), NUM_IDS, limits, seed=0)
@@ -91,6 +96,7 @@ class TableEngine:
 
     def assert_idle(self) -> None:
         """Every sequence gave everything back."""
+        self.worker.drain()
         self.scheduler.check()
         assert not self.engine.has_unfinished_requests()
         assert not self.scheduler.has_unfinished()
