@@ -65,7 +65,7 @@ class StaticDecoder:
         splits = bool(plan.previous_step_id >= 0 and plan.draft_caps.sum() > plan.num_draft_rows)
         rows = self._rows.narrowed(num_rows, min(num_rows, self.sizes.max_num_seqs))
         self.calls.run(("decode", num_rows, max_len, splits), lambda: self._run(rows, max_len, splits))
-        return DecodeStep(self._rows.narrowed(num_rows, buckets.seqs_for(num_seqs)), self._hidden[:num_rows])
+        return DecodeStep(rows, self._hidden[:num_rows], buckets.seqs_for(num_seqs))
 
     @property
     def row_sizes(self) -> tuple[int, ...]:

@@ -90,7 +90,7 @@ class StaticSampler:
         step, num_seqs = self._executor.step, len(plan.seq_ids)
         if step is None:
             return None
-        bucket = len(step.rows.num_rows)
+        bucket = len(step.rows.num_rows)  # that of the rows: else there would be a graph for every pair of numbers
         given = self._given[:bucket].numpy()
         is_plain, kinds = self._sampler.fill_rules(plan.seq_ids.tolist(), plan.output_indices, given)
         if not is_plain:
@@ -102,7 +102,7 @@ class StaticSampler:
             self._chooser.choose(logits, step.rows, rules, kinds, self._outcome)
             self._columns.pack_tokens(bucket)
 
-        self._decoder.calls.run(("sample", len(step.hidden), bucket, kinds), choose)
+        self._decoder.calls.run(("sample", len(step.hidden), kinds), choose)
         return ChosenTokens(step, kinds, given[:num_seqs, IS_LIVE] > 0)
 
     @forbid_device_sync()
@@ -111,10 +111,11 @@ class StaticSampler:
         drafter, step, kinds = self._drafter, chosen.step, chosen.kinds
         if drafter is None:
             return False
-        bucket = len(step.rows.num_rows)
+        bucket = step.num_seqs
 
         def draft() -> None:
-            drafter.follow(step.rows, self._rules.first(bucket), kinds, self._outcome)
+            rows = step.rows.narrowed(len(step.hidden), bucket)
+            drafter.follow(rows, self._rules.first(bucket), kinds, self._outcome)
             self._columns.pack_drafts(bucket)
 
         self._decoder.calls.run(("draft", bucket, kinds), draft)
