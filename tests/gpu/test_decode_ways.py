@@ -1,4 +1,4 @@
-"""Decode steps that end on the device: the tokens of the host's way, replayed or launched one by one."""
+"""Decode steps that end on the device give the tokens of the host: replayed or launched one by one, overlapped or not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+import torch
 
 from deepinfer import LLM, SamplingParams
+from deepinfer.engine.overlapped_engine import OverlappedEngine
+from deepinfer.errors import DeviceSyncError
+from deepinfer.worker.static_decoder import StaticDecoder
 from deepinfer.worker.static_sampler import StaticSampler
+from deepinfer.worker.step_drafter import StepDrafter
 
 pytest.importorskip("tilelang")
 
@@ -48,10 +53,6 @@ def count_choices(patch: pytest.MonkeyPatch, *, gives_up: bool = False) -> list[
     return noted
 
 
-def decode_steps(llm: LLM) -> int:
-    return llm.stats().num_decode_steps
-
-
 @pytest.mark.parametrize(
     "options", [COUPLED, COUPLED | {"speculative": "off"}, REJECTION], ids=["coupled", "off", "rejection"]
 )
@@ -80,14 +81,82 @@ def test_drafts_change_no_token() -> None:
         assert tokens_of(llm) == expected
 
 
-def test_steps_of_both_kinds_together(monkeypatch: pytest.MonkeyPatch) -> None:
+ASKING = SamplingParams(temperature=0.8, seed=1, max_tokens=5, logprobs=2)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_steps_of_both_kinds_together(overlap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that wants log-probabilities turns its steps over to the host; the others keep their tokens."""
-    with LLM(**OPTIONS | COUPLED) as llm:
+    with LLM(overlap=overlap, **OPTIONS | COUPLED) as llm:
         expected = tokens_of(llm)
         noted = count_choices(monkeypatch)
-        asking = SamplingParams(temperature=0.8, seed=1, max_tokens=5, logprobs=2)
-        prompts, params = [*PROMPTS, PROMPTS[0]], [*(params_of(number) for number in range(len(PROMPTS))), asking]
+        prompts, params = [*PROMPTS, PROMPTS[0]], [*(params_of(number) for number in range(len(PROMPTS))), ASKING]
         outputs = llm.generate(prompts[::-1], params[::-1], use_tqdm=False, strict=True)[::-1]
     assert [output.outputs[0].token_ids for output in outputs[:-1]] == expected
     assert len(outputs[-1].outputs[0].logprobs) == 5
     assert 0 < sum(noted) < len(noted)
+
+
+@pytest.mark.parametrize("eager", [False, True], ids=["graphs", "eager"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"speculative": "off"},
+        {"yoco": {"mode": "compact"}},
+        {"yoco": {"mode": "compact"}, "max_num_seqs": 5, "kv_cache_bytes": 2**18},
+    ],
+    ids=["drafts", "off", "yoco", "tight"],
+)
+def test_overlapped_equals_sync(options: dict[str, Any], eager: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fewer places than requests, stops of their own, and sequences that end one after the other."""
+    options = OPTIONS | COUPLED | {"enforce_eager": eager} | options
+    with LLM(overlap=False, **options) as llm:
+        expected, steps = tokens_of(llm), llm.stats().num_decode_steps
+    linked, forward = [], StaticDecoder.forward
+
+    def noted(decoder: StaticDecoder, plan: Any) -> Any:
+        linked.append(plan.previous_step_id >= 0)
+        return forward(decoder, plan)
+
+    monkeypatch.setattr(StaticDecoder, "forward", noted)
+    with LLM(overlap=True, **options) as llm:
+        assert isinstance(llm._runtime.engine, OverlappedEngine)
+        got = [tokens_of(llm) for _ in range(2)]
+    print(f"\n{sum(linked)} of {len(linked)} plans linked; the synchronous loop had {steps} decode steps")
+    assert got == [expected, expected]
+    assert sum(linked) > len(linked) // 2
+
+
+def test_overlapped_rejection() -> None:
+    """Tokens follow from the schedule; what is promised is that it runs, and that drafts are accepted as often."""
+    rates = []
+    for overlap in (False, True):
+        with LLM(overlap=overlap, **OPTIONS | REJECTION) as llm:
+            tokens_of(llm)
+            stats = llm.stats()
+        rates.append(stats.num_drafts_accepted / stats.num_drafts_verified)
+    print(f"\nshare of accepted drafts: {rates}")
+    assert abs(rates[1] - rates[0]) < 0.15
+
+
+@pytest.mark.parametrize(("owner", "name"), [(StepDrafter, "follow"), (StaticDecoder, "_run")])
+def test_waiting_while_a_step_is_handed_over_is_an_error(
+    owner: type, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = getattr(owner, name)
+
+    def waits(part: Any, *arguments: Any) -> Any:
+        result = plain(part, *arguments)
+        torch.ones(1, device="cuda").item()
+        return result
+
+    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
+    with LLM(enforce_eager=True, **OPTIONS) as llm:
+        (before,) = llm.generate(PROMPTS[:1], params, use_tqdm=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, waits)
+            with pytest.raises(DeviceSyncError, match="test_decode_ways"):
+                llm.generate(PROMPTS[:1], params, use_tqdm=False)
+        (after,) = llm.generate(PROMPTS[:1], params, use_tqdm=False)
+    assert after.outputs[0].token_ids == before.outputs[0].token_ids

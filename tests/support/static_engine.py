@@ -18,6 +18,7 @@ from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.kv_cache import allocate_caches
 from deepinfer.worker.static_decoder import StaticDecoder
 from deepinfer.worker.torch_executor import TorchExecutor
+from tests.support.late_stream import LateStream
 
 if TYPE_CHECKING:
     from deepinfer.worker.static_sampler import StaticSampler
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class StaticSteps:
-    """Steps that ran from static tensors: padded ones, and those that fill their bucket; of those that got that far,
-    the ones that were also sampled there.
+    """Steps that ran from static tensors: padded ones, and those that fill their bucket; among them those of linked
+    plans, and those that were also sampled there.
     """
 
     num_padded: int = 0
     num_whole: int = 0
+    num_linked: int = 0
     num_chosen: int = 0
 
 
@@ -50,6 +52,7 @@ def static_engine(monkeypatch: pytest.MonkeyPatch, with_kernels: bool = False) -
 
     def counted(decoder: StaticDecoder, plan: ForwardPlan) -> DecodeStep:
         step = forward(decoder, plan)
+        steps.num_linked += plan.previous_step_id >= 0
         if len(step.hidden) > len(plan.token_ids):
             steps.num_padded += 1
         else:
@@ -81,6 +84,7 @@ def static_engine(monkeypatch: pytest.MonkeyPatch, with_kernels: bool = False) -
 
             choose = StaticSampler.choose
             patch.setattr(StaticSampler, "choose", counted_choice)
+            patch.setattr(worker, "_stream", lambda device, has_thread: LateStream())
             for name in ("draft_pool", "draft_memory"):
                 patch.setattr(step_parts, name, as_on_a_gpu(getattr(step_parts, name)))
         patch.setattr(executors.Executors, "build", build)
