@@ -1,4 +1,4 @@
-"""Decode steps that end on the device give the tokens of the host: replayed or launched one by one, overlapped or not."""
+"""Decode steps that end on the device give the tokens of the host: replayed or launched singly, overlapped or not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""An overlapped engine whose decode steps end on the device, in Triton's interpreter, beside a synchronous one of native
-kernels; run with TRITON_INTERPRET=1.
+"""An overlapped engine whose decode steps end on the device, in Triton's interpreter, beside a synchronous one.
+
+Run with TRITON_INTERPRET=1.
 """
 
 from __future__ import annotations
