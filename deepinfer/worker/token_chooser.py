@@ -54,6 +54,7 @@ class TokenChooser:
         self._probe = probe
         self._memory = memory
         self._sequences: dict[int, _Sequence] = {}
+        self._plain_tokens: dict[int, SampledToken] = {}
 
     def add(self, request: EngineRequest) -> None:
         """Make a sequence known."""
@@ -115,7 +116,14 @@ class TokenChooser:
         for seq_id, index, new in zip(plan.seq_ids.tolist(), plan.output_indices.tolist(), tokens, strict=True):
             if new and seq_id in self._sequences:  # it may have been released while its tokens were on their way
                 self._sequences[seq_id].output_ids[index:] = new
-        return [[SampledToken(token_id) for token_id in new] for new in tokens]
+        return [[self._plain_token(token_id) for token_id in new] for new in tokens]
+
+    def _plain_token(self, token_id: int) -> SampledToken:
+        """One value per id: making them anew would be a good part of the host's work on a step."""
+        token = self._plain_tokens.get(token_id)
+        if token is None:
+            token = self._plain_tokens[token_id] = SampledToken(token_id)
+        return token
 
     def _known(self, plan: StepPlan) -> np.ndarray:
         """Places int64 of the plan's sequences that sample and were not released."""
