@@ -105,6 +105,13 @@ class StaticSampler:
         self._decoder.calls.run(("sample", len(step.hidden), kinds), choose)
         return ChosenTokens(step, kinds, given[:num_seqs, IS_LIVE] > 0)
 
+    def assume(self, token_ids: list[int]) -> ChosenTokens:
+        """Greedy tokens for the sequences of the newest forward pass, as if sampled: to time what follows them."""
+        step = self._executor.step
+        assert step is not None, "the forward pass ran from static tensors"
+        self.store([[token_id] for token_id in token_ids], None, None)
+        return ChosenTokens(step, DrawKinds(draws=False, filters=False), np.ones(len(token_ids), dtype=bool))
+
     @forbid_device_sync()
     def draft(self, chosen: ChosenTokens) -> bool:
         """Launch the draft pass behind chosen tokens; False with drafts off."""

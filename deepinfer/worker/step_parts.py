@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.core.cache_tensors import CacheTensors
@@ -18,6 +19,9 @@ from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.token_chooser import TokenChooser
 from deepinfer.worker.token_samplers import draft_memory, draft_pool, token_sampler
 
+if TYPE_CHECKING:  # it loads kernels
+    from deepinfer.worker.static_sampler import StaticSampler
+
 
 @dataclass(frozen=True, slots=True)
 class StepParts:
@@ -26,10 +30,12 @@ class StepParts:
     Attributes:
         runner: runs steps.
         executors: run its model and draft model.
+        static: ends decode steps on a GPU; None without.
     """
 
     runner: ModelRunner
     executors: Executors
+    static: StaticSampler | None
 
     @classmethod
     def build(
@@ -52,6 +58,7 @@ class StepParts:
         if executors.draft is not None:
             temperatures = config.speculative.confidence_temperatures(config.speculative.num_drafts or 0)
             proposer = DraftProposer(executors.draft, sampler, temperatures, max_len, memory)
+        static = static_sampler(config, model, caches, executors.target, sampler)
         runner = ModelRunner(
             executors.target,
             caches,
@@ -60,6 +67,6 @@ class StepParts:
             num_ids,
             StepClock(device) if config.speculative.is_curve_corrected else None,
             executors.decoder if memory is None else None,  # its drafts are those of coupled acceptance
-            static_sampler(config, model, caches, executors.target, sampler),
+            static,
         )
-        return cls(runner, executors)
+        return cls(runner, executors, static)

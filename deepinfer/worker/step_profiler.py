@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +14,9 @@ from deepinfer.core.step_executor import StepExecutor
 from deepinfer.worker.scratch_plan import ScratchPlan
 from deepinfer.worker.static_executor import StaticExecutor
 from deepinfer.worker.step_clock import StepClock
+
+if TYPE_CHECKING:  # it loads kernels
+    from deepinfer.worker.static_sampler import StaticSampler
 
 _STRIDE = 7919  # a prime: spreads token ids, and with them experts and Engram rows
 
@@ -49,6 +53,7 @@ class StepProfiler:
         space: what may be used.
         num_drafts: drafts of a sequence.
         device: where it runs.
+        static: runs draft passes behind decode steps where the host does not.
     """
 
     def __init__(
@@ -58,7 +63,9 @@ class StepProfiler:
         space: ScratchSpace,
         num_drafts: int,
         device: torch.device,
+        static: StaticSampler | None = None,
     ) -> None:
+        self._static = static
         self._target = target
         self._draft = draft
         self._space = space
@@ -91,6 +98,8 @@ class StepProfiler:
 
     def draft_ms(self, num_seqs: int) -> float:
         """Milliseconds of a draft pass for num_seqs (1 .. max_seqs) sequences, with the sequential head."""
+        if self._static is not None:
+            return self._static_draft_ms(num_seqs, self._static)
         previous = self._token_ids(num_seqs).astype(np.int64)
         slots = list(range(num_seqs))
         requests = DraftRequests(
@@ -103,14 +112,24 @@ class StepProfiler:
             previous = np.asarray(torch.as_tensor(logits).argmax(dim=1).cpu())
         return self._clock.ms(begin, self._clock.mark())
 
+    def _static_draft_ms(self, num_seqs: int, static: StaticSampler) -> float:
+        self._target.forward(self._plan_of([1] * num_seqs), np.arange(num_seqs))
+        chosen = static.assume(self._token_ids(num_seqs).tolist())
+        begin = self._clock.mark()
+        static.draft(chosen)
+        return self._clock.ms(begin, self._clock.mark())
+
     def _token_ids(self, count: int) -> np.ndarray:
         return (np.arange(count, dtype=np.int64) * _STRIDE % self._target.vocab_size).astype(np.int32)
 
     def _plan(self, num_rows: int) -> ScratchPlan:
         per_seq = 1 + self._num_drafts
         num_seqs = -(-num_rows // per_seq)
-        lengths = [num_rows // num_seqs + (s < num_rows % num_seqs) for s in range(num_seqs)]
-        num_blocks = -(-(self._context_len + per_seq) // self._space.block_size)
+        return self._plan_of([num_rows // num_seqs + (s < num_rows % num_seqs) for s in range(num_seqs)])
+
+    def _plan_of(self, lengths: list[int]) -> ScratchPlan:
+        """A decode plan of sequences with so many rows."""
+        num_blocks = -(-(self._context_len + 1 + self._num_drafts) // self._space.block_size)
         return ScratchPlan.build(
-            self._token_ids(num_rows), lengths, self._context_len, num_blocks, self._space.num_lookback
+            self._token_ids(sum(lengths)), lengths, self._context_len, num_blocks, self._space.num_lookback
         )

@@ -110,7 +110,8 @@ class Worker:
         self.profiler: StepProfiler | None = None
         if parts.executors.draft is not None:
             space = _scratch_space(plan, max_len, model_config)
-            self.profiler = StepProfiler(parts.executors.target, parts.executors.draft, space, num_drafts, device)
+            target, draft = parts.executors.target, parts.executors.draft
+            self.profiler = StepProfiler(target, draft, space, num_drafts, device, parts.static)
         self.model = model
         self._runner = parts.runner
 

@@ -51,6 +51,8 @@ def main() -> None:
             static_engine(patch, with_kernels=True) as steps,
             LLM(path, overlap=True, **OPTIONS) as llm,
         ):
+            profiler = llm._runtime.worker.profiler
+            assert profiler.draft_ms(2) > 0
             got, stats = tokens_of(llm), llm.stats()
     assert got == expected, (got, expected)
     assert stats.num_drafts_accepted == before.num_drafts_accepted > 0
