@@ -30,7 +30,7 @@ void DraftPlanner::set_cost_curves(CostCurve step_curve, CostCurve draft_curve, 
     step_guess_ = is_guess ? step_curve : CostCurve();
     step_curve_ = std::move(step_curve);
     draft_curve_ = std::move(draft_curve);
-    times_ = {};
+    times_ = StepTimes(is_guess ? StepTimes::kGuessAge : StepTimes::kMaxAge);
     known_ = {};
 }
 
@@ -41,6 +41,7 @@ DraftPlanner::Decision DraftPlanner::plan_decode(std::span<Sequence* const> seqs
     if (config_.num_drafts == 0) return {false, false, false, std::vector<int64_t>(seqs.size(), 0)};
     if (!is_scheduled()) return {true, false, true, split(seqs, caps, most_rows)};
     if (lacks_plain_steps()) return {false, false, true, std::vector<int64_t>(seqs.size(), 0)};
+    if (lacks_draft_steps()) return {true, false, true, split(seqs, caps, most_rows)};
 
     BudgetChoice choice;
     if (!knows_values(num_seqs)) {
@@ -66,7 +67,7 @@ bool DraftPlanner::knows_values(int64_t num_seqs) {
 
 bool DraftPlanner::drafts_after_prefill(int64_t num_seqs) const {
     if (config_.num_drafts == 0 || !is_scheduled()) return config_.num_drafts > 0;
-    if (lacks_plain_steps()) return false;
+    if (lacks_plain_steps() || lacks_draft_steps()) return !lacks_plain_steps();
     CumulativeRates means;
     for (int64_t k = 0; k < config_.num_drafts; ++k) means.push_back(estimate_.mean(k));
     const std::vector<CumulativeRates> rates(static_cast<size_t>(num_seqs), means);

@@ -64,8 +64,9 @@ class DraftPlanner {
     bool is_scheduled() const { return config_.varlen && !step_curve_.empty(); }
     StepCosts costs(int64_t num_seqs, bool with_drafts) const;
     double draft_ms(int64_t num_seqs) const;
-    // Drafts are compared with steps without any. Steps with drafts alone would never show that a guess is wrong there.
+    // Steps of one kind alone would never show that a guess is wrong about the other, so both come before a decision.
     bool lacks_plain_steps() const { return !step_guess_.empty() && !times_.knows_plain_steps(); }
+    bool lacks_draft_steps() const { return !step_guess_.empty() && !times_.knows_draft_steps(); }
     double step_ms(int64_t num_rows, const StepCosts& costs) const;
     DraftValues values(std::span<const CumulativeRates> rates, int64_t max_rows, BudgetChoice& choice) const;
     int64_t probe_rows(int64_t num_seqs, int64_t max_rows) const;

@@ -28,7 +28,7 @@ void StepTimes::observe(const DecodeStep& step, const CostCurve& step_curve, con
 
 double StepTimes::ms_per_row(const CostCurve& step_curve) const {
     std::vector<double> slopes;
-    for (const CostPoint& known : known_sizes(kSlopeSamples)) {
+    for (const CostPoint& known : known_sizes(kSlopeSamples, &RecentMedian<101>::median)) {
         slopes.push_back((known.ms - step_curve.ms(known.size)) / static_cast<double>(known.size));
     }
     if (slopes.empty()) return 0.0;
@@ -38,7 +38,7 @@ double StepTimes::ms_per_row(const CostCurve& step_curve) const {
 }
 
 CostCurve StepTimes::scaled(const CostCurve& step_guess) const {
-    const std::vector<CostPoint> known = known_sizes(kPartSamples);
+    const std::vector<CostPoint> known = known_sizes(kPartSamples, &RecentMedian<101>::lower_quartile);
     const auto ratio = [&](const CostPoint& point) { return point.ms / step_guess.ms(point.size); };
     std::vector<CostPoint> points = step_guess.points();
     auto above = known.begin();  // the first known size that is not below the point's
@@ -58,13 +58,20 @@ CostCurve StepTimes::scaled(const CostCurve& step_guess) const {
     return CostCurve(std::move(points));
 }
 
-std::vector<CostPoint> StepTimes::known_sizes(int64_t num_samples) const {
+std::vector<CostPoint> StepTimes::known_sizes(int64_t num_samples, double (RecentMedian<101>::*number)() const) const {
     std::vector<CostPoint> known;
     for (const auto& [size, window] : forwards_) {
-        const bool is_recent = num_steps_ - window.last_step <= kMaxAge;
-        if (is_recent && window.median.size() >= num_samples) known.push_back({size, window.median.median()});
+        const bool is_recent = num_steps_ - window.last_step <= max_age_;
+        if (is_recent && window.median.size() >= num_samples) known.push_back({size, (window.median.*number)()});
     }
     return known;
+}
+
+bool StepTimes::knows_draft_steps() const {
+    const auto found = verify_samples_.find(0);
+    if (found == verify_samples_.end()) return false;
+    const Window<9>& window = found->second;
+    return num_steps_ - window.last_step <= max_age_ && window.median.size() >= kDraftSteps;
 }
 
 double StepTimes::sample_ms(int64_t num_seqs, bool verifies) const {
@@ -86,7 +93,7 @@ double StepTimes::draft_ms(int64_t num_seqs, const CostCurve& draft_curve, doubl
 
 void StepTimes::add(Window<9>& window, double value) {
     // What is older must not be mixed with what is measured now.
-    if (num_steps_ - window.last_step > kMaxAge) window.median = {};
+    if (num_steps_ - window.last_step > max_age_) window.median = {};
     window.median.add(value);
     window.last_step = num_steps_;
 }
@@ -97,7 +104,7 @@ void StepTimes::add(PartTimes& times, int64_t num_seqs, double ms) {
 }
 
 std::optional<double> StepTimes::recent(const Window<9>& window) const {
-    if (num_steps_ - window.last_step > kMaxAge || window.median.size() < kPartSamples) return std::nullopt;
+    if (num_steps_ - window.last_step > max_age_ || window.median.size() < kPartSamples) return std::nullopt;
     return window.median.median();
 }
 

@@ -29,13 +29,17 @@ struct DecodeStep {
 // The curves are measured before the first request, with short contexts and without sampling (spec/decode.md 6.2), or
 // they are guesses of how times relate, and say nothing before `scaled`.
 // Everything here is a median of recent steps, so that it depends on nothing but the steps observed, and one step that
-// took long for a reason of its own changes nothing. What has not been seen for kMaxAge steps is forgotten: drafts that
+// took long for a reason of its own changes nothing. What has not been seen for max_age steps is forgotten: drafts that
 // were switched off because they were slow once get another chance.
 class StepTimes {
   public:
     static constexpr int64_t kMaxAge = 1000;      // decode steps
+    static constexpr int64_t kGuessAge = 10'000;  // likewise, where only a guess would be left
     static constexpr int64_t kSlopeSamples = 10;  // of one size, before it counts for the slope
     static constexpr int64_t kPartSamples = 5;    // of sampling and drafting; of one size or of all to scale a guess
+    static constexpr int64_t kDraftSteps = 8;     // with drafts to verify, before their times are more than a guess
+
+    explicit StepTimes(int64_t max_age = kMaxAge) : max_age_(max_age) {}
 
     void observe(const DecodeStep& step, const CostCurve& step_curve, const CostCurve& draft_curve);
 
@@ -44,13 +48,16 @@ class StepTimes {
     double ms_per_row(const CostCurve& step_curve) const;
     // A guessed step curve, at every size multiplied by what the steps lately took against it: at a size with too few
     // samples by what lies between those of its neighbours that have enough, the nearest one at either end; before
-    // there is any such size by what all steps took, and by 1 before that is known.
+    // there is any such size by what all steps took, and by 1 before that is known. A size counts with its lower
+    // quartile: where others have the core for every second slice, the median of longer steps would have a slice more.
     CostCurve scaled(const CostCurve& step_guess) const;
     // What steps lately took against the curve, whatever their size; 1 when too few have been seen.
     double scale() const { return recent(step_ratio_).value_or(1.0); }
     bool knows_scale() const { return recent(step_ratio_).has_value(); }
     // Whether enough steps without drafts to verify have been seen lately to say what they take.
     bool knows_plain_steps() const { return recent(plain_samples_, 0).has_value(); }
+    // The same of steps with drafts to verify.
+    bool knows_draft_steps() const;
     // Time of sampling for so many sequences, with or without drafts to verify. For another number of sequences or
     // for the other kind of step if that is all there is, 0 if too few steps have been seen.
     double sample_ms(int64_t num_seqs, bool verifies) const;
@@ -67,13 +74,14 @@ class StepTimes {
     // Of one part of a step, by number of sequences; key 0 stands for any number.
     using PartTimes = std::map<int64_t, Window<9>>;
 
-    // Median of every size that has so many samples and a recent one, sizes ascending.
-    std::vector<CostPoint> known_sizes(int64_t num_samples) const;
+    // Every size that has so many samples and a recent one, and the number of its windows that is wanted; sizes ascend.
+    std::vector<CostPoint> known_sizes(int64_t num_samples, double (RecentMedian<101>::*number)() const) const;
     void add(Window<9>& window, double value);
     void add(PartTimes& times, int64_t num_seqs, double ms);
     std::optional<double> recent(const Window<9>& window) const;
     std::optional<double> recent(const PartTimes& times, int64_t num_seqs) const;
 
+    int64_t max_age_;
     int64_t num_steps_ = 0;
     std::map<int64_t, Window<101>> forwards_;  // ms by size of the curve
     PartTimes plain_samples_;

@@ -78,28 +78,40 @@ TEST_CASE("planner: without varlen or a curve all drafts are verified, as far as
     }
 }
 
-TEST_CASE("planner: with a guess, steps without drafts come first, and again when they have not been seen for long") {
+TEST_CASE("planner: with a guess, both kinds of steps come first, and again when they have not been seen for long") {
     const Batch batch({{.9F, .9F, .9F, .9F}}, {{.9F, .9F, .9F, .9F}});
     DraftPlanner planner(planner_config(true));
-    planner.set_cost_curves(CostCurve({{1, 100}, {5, 110}}), CostCurve({{1, 1}}), true);
+    planner.set_cost_curves(CostCurve({{1, 1}, {5, 5}}), CostCurve({{1, 1}}), true);  // wrong: drafts would never pay
+    double verify_ms = 1;
     int64_t num_plain = 0;
     const auto run = [&](int64_t num_steps) {
         num_plain = 0;
         for (int64_t i = 0; i < num_steps; ++i) {
             const auto decision = planner.plan_decode(batch.seqs, batch.caps, 64);
-            CHECK(decision.keeps_context);
             CHECK(decision.makes_drafts == planner.drafts_after_prefill(1));
             const int64_t num_rows = 1 + decision.num_drafts[0];
             num_plain += num_rows == 1;
-            planner.observe({.num_rows = num_rows, .num_seqs = 1, .verifies = num_rows > 1, .ms = {1, 1, 0}});
+            const double ms = num_rows > 1 ? verify_ms : 1;
+            planner.observe({.num_rows = num_rows,
+                             .num_seqs = 1,
+                             .verifies = num_rows > 1,
+                             .drafts = decision.makes_drafts,
+                             .ms = {ms, 0, .1}});
         }
     };
     run(StepTimes::kPartSamples);
     CHECK(num_plain == StepTimes::kPartSamples);
-    run(StepTimes::kMaxAge);
+    run(StepTimes::kGuessAge);
     CHECK(num_plain == 0);
-    run(StepTimes::kMaxAge);
+    run(StepTimes::kGuessAge);
     CHECK(num_plain == StepTimes::kPartSamples);
+
+    planner.set_cost_curves(CostCurve({{1, 1}, {5, 1.1}}), CostCurve({{1, 1}}), true);  // wrong the other way
+    verify_ms = 10;
+    run(StepTimes::kPartSamples + StepTimes::kDraftSteps);
+    CHECK(num_plain == StepTimes::kPartSamples);
+    run(10);
+    CHECK(num_plain == 10);
 }
 
 TEST_CASE("planner: the total depends on old confidences only, and no draft on itself or later ones") {

@@ -130,7 +130,10 @@ TEST_CASE("drafts: a guess in a unit of its own gives at least 98% of off, and o
                     for (CostPoint& point : points) point.ms *= unit;
                     workload.step_guess = CostCurve(points);
                     workload.draft_guess = CostCurve({{num_seqs, 0.3 * workload.step_guess.ms(num_seqs)}});
-                    const double scheduled = throughput(workload, DraftMode::kScheduled);
+                    DraftSimulator simulator(workload, DraftMode::kScheduled);
+                    simulator.run(StepTimes::kPartSamples + StepTimes::kDraftSteps + 2);  // to learn what steps take
+                    simulator.run(500 + 4000 / num_seqs);
+                    const double scheduled = simulator.tokens_per_ms();
                     CAPTURE(curve);
                     CAPTURE(unit);
                     CAPTURE(num_seqs);
@@ -146,7 +149,7 @@ TEST_CASE("drafts: a guess in a unit of its own gives at least 98% of off, and o
         }
     }
     MESSAGE("guessed / off: worst " << worst << "; a gain of a fifth and more " << num_gains << " times");
-    CHECK(num_gains >= 20);
+    CHECK(num_gains > 30);
 }
 
 TEST_CASE("drafts: they come back when they begin to pay") {

@@ -34,6 +34,11 @@ TEST_CASE("recent median: of the newest, the higher of two middle ones") {
     recent.add(8);
     CHECK(recent.median() == 8);
     CHECK(recent.size() == 3);
+    CHECK(recent.lower_quartile() == 2);
+    RecentMedian<8> wide;
+    CHECK(wide.lower_quartile() == 0.0);
+    for (const double value : {8, 7, 6, 5, 4, 3, 2, 1}) wide.add(value);
+    CHECK(wide.lower_quartile() == 3);
 }
 
 TEST_CASE("step times: slope is the median over sizes with enough samples, and never below 0") {
@@ -75,7 +80,7 @@ TEST_CASE("step times: a guess is scaled by all steps, then by the sizes that ar
     CHECK(times_of(times) == std::vector<double>{10, 20, 30, 40, 100});
     CHECK(times.draft_ms(3, kDraftCurve, times.scale()) == 50);
     CHECK(times.knows_plain_steps());
-    observe_ms(5, 2, 30);  // ten in all
+    observe_ms(15, 2, 30);  // three quarters
     CHECK(times_of(times) == std::vector<double>{15, 30, 45, 60, 150});
     observe_ms(10, 6, 20);
     CHECK(times_of(times) == std::vector<double>{15, 30, 30, 20, 50});  // 15, 15, 10, 5 and 5 times the guess
