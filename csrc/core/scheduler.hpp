@@ -43,19 +43,17 @@ namespace deepinfer {
 //   freed at once.
 // * When a decoding sequence needs a block and none is free, the most recently admitted sequence is preempted: it goes
 //   back to the front of the queue and later recomputes prompt and generated tokens in a prefill.
-// * Forks (SequenceSpec::fork_seq_ids) are further texts on one prompt. They appear with the first generated token:
-// each
+// * Forks (SequenceSpec::fork_seq_ids) are further texts on one prompt. They come with the first generated token: each
 //   shares the blocks that the prompt fills and takes a copy of the rest, made at the start of the next step. Admission
 //   keeps a seat, a slot and a block for every fork to come; a family larger than the whole engine runs once nothing
 //   else does, and those without a place wait at the front of the queue, to compute the prompt again.
-// * Over a decode step in flight the next one is planned on bounds: of a sequence in both the plan says what the step
-// in
-//   flight leaves open (step_plan.hpp), and reserves the blocks of the longest text that may come of it. What ended in
-//   the step in flight is computed once more for nothing, and gets no token. Its blocks and slot are free as soon as
-//   that is known: who gets them writes behind the step that may still write there. Nobody is preempted for bounds, and
-//   no sequence is planned that surely ends: where bounds do not fit, the plan is empty, and the step in flight is to
-//   be booked first. Booking it settles the step behind it: its plan becomes exact (resolve_plan.hpp), blocks that only
-//   the bounds needed are free again, and it is counted.
+// * Over a decode step in flight the next one is planned on bounds. Of a sequence in both the plan leaves open what the
+//   step in flight decides (step_plan.hpp), and the blocks of the longest text that may come of it are reserved. What
+//   ended in the step in flight is computed once more for nothing and gets no token. Its blocks and slot are free as
+//   soon as that is known: who gets them writes behind the step that may still write there. Nobody is preempted for
+//   bounds, and no sequence is planned that surely ends: where bounds do not fit, the plan is empty, and the step in
+//   flight is to be booked first. Booking it settles the step behind it: that plan becomes exact (resolve_plan.hpp),
+//   blocks that only the bounds needed are free again, and the step is counted.
 // * A text ends at the latest with max_model_len tokens, or with the token that no longer fits the whole cache, so
 //   that whatever waits can always run alone and nothing waits for ever.
 //
@@ -183,9 +181,11 @@ class Scheduler {
 
     // scheduler_update.cpp
     Sequence* find_in(const StepPlan& step, size_t i) const;
-    void require_valid(const StepPlan& step, std::span<const int32_t> tokens, std::span<const int32_t> cu_tokens) const;
+    std::vector<Sequence*> members_of(const StepPlan& step) const;
+    void require_valid(const StepPlan& step, std::span<Sequence* const> members, std::span<const int32_t> tokens,
+                       std::span<const int32_t> cu_tokens) const;
     void end_copies(int64_t step_id);
-    void commit(const StepPlan& step, size_t i, std::span<const int32_t> tokens, StepUpdate& update);
+    void commit(Sequence& seq, const StepPlan& step, size_t i, std::span<const int32_t> tokens, StepUpdate& update);
     int64_t report(Sequence& seq, std::span<const int32_t> tokens, StepUpdate& update);
     void make_forks(Sequence& parent, std::span<const int64_t> fork_ids, std::span<const int32_t> tokens,
                     StepUpdate& update);
@@ -210,7 +210,7 @@ class Scheduler {
     bool can_use_drafts(const StepPlan& plan) const;
     int64_t num_decoding_after(const StepPlan& plan) const;
     void require_valid(const StepPlan& step, const NewDrafts& drafts) const;
-    void give_drafts(const StepPlan& step, const NewDrafts& drafts);
+    void give_drafts(const StepPlan& step, std::span<Sequence* const> members, const NewDrafts& drafts);
     void commit_decode(Sequence& seq, std::span<const int32_t> tokens, int64_t num_verified, StepUpdate& update);
     void count_verified(const VerifyOutcome& outcome, int64_t sign);
 

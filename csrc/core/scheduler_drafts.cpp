@@ -128,12 +128,11 @@ void Scheduler::require_valid(const StepPlan& step, const NewDrafts& drafts) con
 }
 
 // Sequences that have ended, wait again or are gone get none.
-void Scheduler::give_drafts(const StepPlan& step, const NewDrafts& drafts) {
+void Scheduler::give_drafts(const StepPlan& step, std::span<Sequence* const> members, const NewDrafts& drafts) {
     if (drafts.token_ids.empty()) return;
     const auto num_drafts = static_cast<size_t>(config_.num_drafts);
     size_t begin = 0;
-    const auto give = [&](int64_t seq_id) {
-        Sequence* seq = find(seq_id);
+    const auto give = [&](Sequence* seq) {
         if (seq != nullptr && seq->status() == SequenceStatus::kDecoding) {
             const bool is_rated = !drafts.confidences.empty();
             seq->drafts().give(drafts.token_ids.subspan(begin, num_drafts),
@@ -143,8 +142,8 @@ void Scheduler::give_drafts(const StepPlan& step, const NewDrafts& drafts) {
     };
     for (size_t i = 0; i < step.seq_ids.size(); ++i) {
         if (step.samples[i] == 0) continue;
-        give(step.seq_ids[i]);
-        for (const int64_t fork_id : step.forks_of(i)) give(fork_id);
+        give(members[i]);
+        for (const int64_t fork_id : step.forks_of(i)) give(find(fork_id));
     }
 }
 

@@ -81,9 +81,9 @@ StepsInFlight::Plan Scheduler::settle_next(const StepOutcome& outcome) const {
 void Scheduler::settle(StepsInFlight::Plan plan) {
     steps_.settle_newest(std::move(plan));
     const StepPlan& step = steps_.newest();
-    for (size_t i = 0; i < step.seq_ids.size(); ++i) {
-        Sequence* seq = find_in(step, i);
-        if (seq != nullptr) kv_.shrink(seq->cache(), seq->len() + step.num_drafts[i]);
+    const std::vector<Sequence*> members = members_of(step);
+    for (size_t i = 0; i < members.size(); ++i) {
+        if (members[i] != nullptr) kv_.shrink(members[i]->cache(), members[i]->len() + step.num_drafts[i]);
     }
     count_step(step);
 }

@@ -13,16 +13,18 @@ StepUpdate Scheduler::update(int64_t step_id, std::span<const int32_t> tokens, s
                              const NewDrafts& drafts) {
     const std::lock_guard lock(mutex_);
     const StepsInFlight::Plan step = steps_.require_oldest(step_id);
-    require_valid(*step, tokens, cu_tokens);
+    const std::vector<Sequence*> members = members_of(*step);
+    require_valid(*step, members, tokens, cu_tokens);
     require_valid(*step, drafts);
     StepsInFlight::Plan next = settle_next({tokens, cu_tokens, drafts});
     end_copies(step_id);
     StepUpdate update;
-    for (size_t i = 0; i < step->seq_ids.size(); ++i) {
+    for (size_t i = 0; i < members.size(); ++i) {
+        if (members[i] == nullptr) continue;
         const auto begin = static_cast<size_t>(cu_tokens[i]);
-        commit(*step, i, tokens.subspan(begin, static_cast<size_t>(cu_tokens[i + 1]) - begin), update);
+        commit(*members[i], *step, i, tokens.subspan(begin, static_cast<size_t>(cu_tokens[i + 1]) - begin), update);
     }
-    give_drafts(*step, drafts);
+    give_drafts(*step, members, drafts);
     steps_.pop_oldest();
     retire_finished(update);
     if (next != nullptr) settle(std::move(next));
@@ -33,8 +35,7 @@ void Scheduler::discard(int64_t step_id) {
     const std::lock_guard lock(mutex_);
     const StepsInFlight::Plan step = steps_.require_newest(step_id);
     steps_.pop_newest();
-    for (size_t i = 0; i < step->seq_ids.size(); ++i) {
-        Sequence* seq = find_in(*step, i);
+    for (Sequence* seq : members_of(*step)) {
         if (seq == nullptr) continue;
         seq->cancel_step();
         kv_.shrink(seq->cache(), num_planned_tokens(*seq));
@@ -50,7 +51,13 @@ Sequence* Scheduler::find_in(const StepPlan& step, size_t i) const {
     return seq != nullptr && seq->is_in(step.step_id) ? seq : nullptr;
 }
 
-void Scheduler::require_valid(const StepPlan& step, std::span<const int32_t> tokens,
+std::vector<Sequence*> Scheduler::members_of(const StepPlan& step) const {
+    std::vector<Sequence*> members(step.seq_ids.size());
+    for (size_t i = 0; i < members.size(); ++i) members[i] = find_in(step, i);
+    return members;
+}
+
+void Scheduler::require_valid(const StepPlan& step, std::span<Sequence* const> members, std::span<const int32_t> tokens,
                               std::span<const int32_t> cu_tokens) const {
     const auto num_seqs = step.seq_ids.size();
     if (cu_tokens.size() != num_seqs + 1) {
@@ -66,7 +73,7 @@ void Scheduler::require_valid(const StepPlan& step, std::span<const int32_t> tok
         throw std::invalid_argument(message("cu_tokens falls to ", *falls, " at entry ", falls - cu_tokens.begin()));
     }
     for (size_t i = 0; i < num_seqs; ++i) {
-        if (find_in(step, i) == nullptr) continue;
+        if (members[i] == nullptr) continue;
         const int64_t least = step.num_samplers(i);
         const int64_t most = least + step.num_drafts[i];
         const int64_t num_given = cu_tokens[i + 1] - cu_tokens[i];
@@ -92,20 +99,20 @@ void Scheduler::end_copies(int64_t step_id) {
     });
 }
 
-void Scheduler::commit(const StepPlan& step, size_t i, std::span<const int32_t> tokens, StepUpdate& update) {
-    Sequence* seq = find_in(step, i);
-    if (seq == nullptr) return;
-    if (step.samples[i] != 0 && seq->status() == SequenceStatus::kDecoding) {
-        commit_decode(*seq, tokens, step.num_drafts[i], update);
+// seq: sequence i of the step.
+void Scheduler::commit(Sequence& seq, const StepPlan& step, size_t i, std::span<const int32_t> tokens,
+                       StepUpdate& update) {
+    if (step.samples[i] != 0 && seq.status() == SequenceStatus::kDecoding) {
+        commit_decode(seq, tokens, step.num_drafts[i], update);
     } else if (step.samples[i] != 0) {
         const auto fork_ids = step.forks_of(i);
         const size_t num_own = tokens.size() - fork_ids.size();
-        report(*seq, tokens.first(num_own), update);
-        make_forks(*seq, fork_ids, tokens.subspan(num_own), update);
-    } else if (seq->commit_rows(step.num_text_rows(i)) == FinishReason::kLength) {
-        update.append(seq->id(), {}, FinishReason::kLength);
+        report(seq, tokens.first(num_own), update);
+        make_forks(seq, fork_ids, tokens.subspan(num_own), update);
+    } else if (seq.commit_rows(step.num_text_rows(i)) == FinishReason::kLength) {
+        update.append(seq.id(), {}, FinishReason::kLength);
         ++stats_.num_finished_length;
-        end_forks(*seq, update);
+        end_forks(seq, update);
     }
 }
 

@@ -193,7 +193,4 @@ TEST_CASE("overlap walk: random loads on random configurations give the texts ma
     CHECK(totals.num_preemptions > 100);
     CHECK(totals.num_accepted > 500);
     CHECK(totals.num_verified > totals.num_accepted);
-    MESSAGE(totals.num_finished, " ", totals.num_linked, " ", totals.num_ghosts, " ", totals.num_fresh, " ",
-            totals.num_drains, " ", totals.num_prefills_over, " ", totals.num_preemptions, " ", totals.num_accepted,
-            " ", totals.num_verified);
 }

@@ -1,69 +1,14 @@
 // Tests of two steps in flight: what a plan over another one says, holds, and comes to.
 #include <doctest/doctest.h>
 
-#include <numeric>
 #include <stdexcept>
 #include <vector>
 
 #include "core/scheduler.hpp"
+#include "overlap_steps.hpp"
 
 using namespace deepinfer;
-
-namespace {
-
-using Ids = std::vector<int64_t>;
-using Tokens = std::vector<int32_t>;
-
-SchedulerConfig overlap_config() {
-    return {.num_blocks = 16,
-            .block_size = 2,
-            .num_state_slots = 4,
-            .max_num_seqs = 4,
-            .max_num_batched_tokens = 16,
-            .max_prefill_chunk = 16,
-            .max_model_len = 64,
-            .num_lookback = 2,
-            .num_drafts = 3};
-}
-
-SequenceSpec spec_of(int64_t seq_id, int64_t prompt_len, int64_t max_tokens, Tokens stops = {}) {
-    return {seq_id, Tokens(static_cast<size_t>(prompt_len), 1), max_tokens, std::move(stops)};
-}
-
-StepPlan plan_next(Scheduler& scheduler) {
-    const StepPlan plan = *scheduler.schedule();
-    scheduler.check();
-    return plan;
-}
-
-StepUpdate book(Scheduler& scheduler, const StepPlan& plan, Tokens tokens, Tokens cu_tokens, Tokens drafts = {}) {
-    StepUpdate update = scheduler.update(plan.step_id, tokens, cu_tokens, {drafts, {}});
-    scheduler.check();
-    return update;
-}
-
-StepUpdate book_rated(Scheduler& scheduler, const StepPlan& plan, Tokens drafts, std::vector<float> confidences) {
-    Tokens cu_tokens(plan.seq_ids.size() + 1);
-    std::iota(cu_tokens.begin(), cu_tokens.end(), 0);
-    StepUpdate update =
-        scheduler.update(plan.step_id, Tokens(plan.seq_ids.size(), 5), cu_tokens, {drafts, confidences});
-    scheduler.check();
-    return update;
-}
-
-// Computes the prompts of all sequences; each gets the token 5 and the drafts 6, 7, 8, ..., all of one confidence.
-void prefill(Scheduler& scheduler, float confidence = 1.0F) {
-    while (scheduler.num_waiting() > 0) {
-        const StepPlan plan = plan_next(scheduler);
-        Tokens drafts;
-        for (int64_t i = 0; i < plan.num_seqs() * scheduler.config().num_drafts; ++i) {
-            drafts.push_back(6 + static_cast<int32_t>(i % scheduler.config().num_drafts));
-        }
-        book_rated(scheduler, plan, drafts, std::vector<float>(drafts.size(), confidence));
-    }
-}
-
-}  // namespace
+using namespace deepinfer::testing;
 
 TEST_CASE("overlap: a linked plan stands at the bounds, and is exact when the step before it is booked") {
     Scheduler scheduler(overlap_config());
@@ -148,6 +93,22 @@ TEST_CASE("overlap: what surely ends by its length is not planned again") {
     CHECK_FALSE(scheduler.has_unfinished());
     CHECK(book(scheduler, second, {}, {0, 0}).seq_ids.empty());
     CHECK(scheduler.num_free_blocks() == 16);
+}
+
+TEST_CASE("overlap: bounds come as far as runtime_max_model_len, and blocks to the longest text") {
+    SchedulerConfig config = overlap_config();
+    config.max_model_len = 13;
+    Scheduler scheduler(config);
+    scheduler.add(spec_of(0, 7, 20));
+    prefill(scheduler);
+    const StepPlan first = plan_next(scheduler);
+    const StepPlan second = plan_next(scheduler);
+    CHECK(second.max_lens == Tokens{13});
+    CHECK(second.positions.back() + 1 == config.runtime_max_model_len());
+    CHECK(config.runtime_max_model_len() == 15);
+    CHECK(scheduler.num_free_blocks() == 16 - 6);
+    book(scheduler, first, {6, 7, 8, 9}, {0, 4}, {1, 1, 1});
+    CHECK(scheduler.settled(second.step_id)->positions == Tokens{11});
 }
 
 TEST_CASE("overlap: when all surely end, the plan is empty and the step in flight comes first") {
@@ -262,93 +223,6 @@ TEST_CASE("overlap: the total goes by older rates than those of the drafts to co
     CHECK(num_rows(1.0F, 1.0F) == 12);
     CHECK(num_rows(1.0F, 0.0F) == 12);
     CHECK(num_rows(0.0F, 1.0F) == 0);
-}
-
-TEST_CASE("overlap: aborted in flight, its id used again at once") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    scheduler.add(spec_of(1, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
-    CHECK(scheduler.abort(0));
-    scheduler.add(spec_of(0, 2, 20));
-    scheduler.check();
-    const StepUpdate update = book(scheduler, first, {4, 4}, {0, 1, 2}, {1, 1, 1, 2, 2, 2});
-    CHECK(update.seq_ids == Ids{1});
-    CHECK(book(scheduler, second, {3, 2}, {0, 1, 2}).seq_ids == Ids{1});
-    CHECK(scheduler.token_ids(0) == Tokens{1, 1});
-    CHECK(plan_next(scheduler).seq_ids == Ids{0});
-}
-
-TEST_CASE("overlap: a stop string found while the next step is in flight") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
-    book(scheduler, first, {6, 7, 4}, {0, 3}, {1, 1, 1});
-    CHECK(scheduler.finish(0, 2));
-    scheduler.check();
-    CHECK(scheduler.num_free_blocks() == 16);
-    CHECK(book(scheduler, second, {1, 1}, {0, 2}).seq_ids.empty());
-    const SchedulerStats stats = scheduler.stats();
-    CHECK(stats.num_generated_tokens == 2);
-    CHECK(stats.num_drafts_accepted == 1);
-    CHECK(stats.num_verify_tokens == 1);
-    CHECK(stats.num_finished_external == 1);
-    CHECK(scheduler.save_prefix(0) >= 0);
-    CHECK(scheduler.num_saved_blocks() == 3);  // prompt and two tokens
-    scheduler.check();
-}
-
-TEST_CASE("overlap: steps are discarded newest first, and what they held is free again") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const int64_t num_free = scheduler.num_free_blocks();
-    const StepPlan second = plan_next(scheduler);
-    CHECK(scheduler.num_free_blocks() < num_free);
-    CHECK_THROWS_WITH_AS(scheduler.discard(first.step_id), "step_id is 1, but step 2 is to be discarded first",
-                         std::invalid_argument);
-    scheduler.discard(second.step_id);
-    scheduler.check();
-    CHECK(scheduler.num_free_blocks() == num_free);
-    const StepPlan again = plan_next(scheduler);
-    CHECK(again.context_lens == second.context_lens);
-    scheduler.discard(again.step_id);
-    scheduler.discard(first.step_id);
-    scheduler.check();
-    CHECK(plan_next(scheduler).token_ids == first.token_ids);
-    CHECK(scheduler.stats().num_decode_steps == 2);  // the linked ones were never settled
-}
-
-TEST_CASE("overlap: a settled step can be discarded, and comes again as it was") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
-    book(scheduler, first, {6, 4}, {0, 2}, {1, 2, 3});
-    const StepPlan exact = *scheduler.settled(second.step_id);
-    scheduler.discard(second.step_id);
-    scheduler.check();
-    CHECK(plan_next(scheduler).token_ids == exact.token_ids);
-}
-
-TEST_CASE("overlap: a wrong outcome changes nothing") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    scheduler.add(spec_of(1, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    plan_next(scheduler);
-    CHECK(scheduler.abort(0));
-    CHECK_THROWS_WITH_AS(book(scheduler, first, {4, 4, 4, 4, 4, 4}, {0, 5, 6}), "sequence 0 got 5 tokens of 4 rows",
-                         std::invalid_argument);
-    scheduler.check();
-    CHECK(book(scheduler, first, {4}, {0, 0, 1}).seq_ids == Ids{1});
 }
 
 TEST_CASE("overlap: times of either step in flight are taken") {

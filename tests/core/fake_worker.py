@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from zlib import crc32
@@ -75,18 +76,30 @@ class FakeWorker:
     def execute(self, plan: StepPlan) -> tuple[np.ndarray, np.ndarray]:
         """Write the rows of every sequence, read its text back, sample. Returns tokens and cu_tokens.
 
-        New drafts are left in draft_ids and confidences.
+        New drafts are left for `drafts`.
         """
+        return self.sample(plan, self.forward(plan))
+
+    def forward(self, plan: StepPlan) -> list[list[int]]:
+        """Write the rows of every sequence of an exact plan; the texts that are in the caches then, drafts included."""
+        assert plan.previous_step_id == -1
         assert plan.num_tokens <= self.config.max_num_batched_tokens
         assert plan.num_seqs <= self.config.max_num_seqs
         assert len(set(plan.seq_ids.tolist())) == plan.num_seqs
         self._copy(plan)
+        return [self._write_and_read(plan, i) for i in range(plan.num_seqs)]
+
+    def sample(
+        self, plan: StepPlan, texts: list[list[int]], known: set[int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens and cu_tokens behind those texts; none for the sequences of a decode step that are not `known`."""
         self._draft_rows: list[list[int]] = []
         tokens: list[int] = []
         cu_tokens = [0]
-        for i in range(plan.num_seqs):
-            text = self._write_and_read(plan, i)
-            if plan.samples[i]:
+        for i, text in enumerate(texts):
+            if plan.kind == "decode" and known is not None and int(plan.seq_ids[i]) not in known:
+                self._draft_rows.append([-1] * self.config.num_drafts)
+            elif plan.samples[i]:
                 num_drafts = int(plan.num_drafts[i])
                 drafts = text[len(text) - num_drafts :]
                 del text[len(text) - num_drafts :]
@@ -188,6 +201,7 @@ class Driver:
     outputs: dict[int, list[int]] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     num_held: int = 0  # blocks of saved prefixes, as the test knows them
+    halts: dict[int, int] = field(default_factory=dict)  # sequence -> token that ends it like a stop string
 
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.config)
@@ -210,15 +224,21 @@ class Driver:
         self.scheduler.add(spec)
         return spec
 
-    def step(self) -> StepPlan:
+    def step(self, between: Callable[[], None] = lambda: None) -> StepPlan:
+        """One step; `between` is called while it is in flight."""
         plan = self.scheduler.schedule()
         self.scheduler.check()
         tokens, cu_tokens = self.worker.execute(plan)
+        between()
         self.finish_step(plan, tokens, cu_tokens)
         return plan
 
     def finish_step(self, plan: StepPlan, tokens: np.ndarray, cu_tokens: np.ndarray) -> None:
-        update = self.scheduler.update(plan.step_id, tokens, cu_tokens, *self.worker.drafts(plan))
+        self.book(plan, tokens, cu_tokens, *self.worker.drafts(plan))
+
+    def book(self, plan: StepPlan, *outcome: np.ndarray | None) -> None:
+        """Update the scheduler with a step's outcome and note what came out."""
+        update = self.scheduler.update(plan.step_id, *outcome)
         self.scheduler.check()
         for i, seq_id in enumerate(update.seq_ids.tolist()):
             new = update.tokens[update.cu_tokens[i] : update.cu_tokens[i + 1]].tolist()
@@ -228,6 +248,15 @@ class Driver:
             assert (update.stop_token_ids[i] != -1) == (reason == "stop")
             if reason != "running":
                 self.reasons[seq_id] = reason
+            if self.halts.get(seq_id) in new:
+                self._halt(seq_id, reason)
+
+    def _halt(self, seq_id: int, reason: str) -> None:
+        output = self.outputs[seq_id]
+        del output[output.index(self.halts[seq_id]) + 1 :]
+        assert self.scheduler.finish(seq_id, len(output)) == (reason == "running")
+        self.scheduler.check()
+        self.reasons[seq_id] = "halt"
 
     def run(self, max_steps: int = 1000) -> list[StepPlan]:
         """Step until nothing is unfinished; everything must be free then."""
