@@ -23,6 +23,11 @@ class Launched(Protocol[T_co]):
         ...
 
     @property
+    def lost(self) -> bool:
+        """Whether it never ends: its thread stayed behind in the process that this one was forked from."""
+        ...
+
+    @property
     def span(self) -> tuple[int, int]:
         """When the device began and ended it, by `time.perf_counter_ns`. To be read behind `wait`."""
         ...

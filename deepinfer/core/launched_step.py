@@ -30,6 +30,11 @@ class LaunchedStep:
         """Whether one of its phases has ended with an exception."""
         return self.forward.failed or self.sample.failed
 
+    @property
+    def lost(self) -> bool:
+        """Whether it never ends; see `Launched`."""
+        return self.sample.lost
+
     def wait(self) -> StepResult:
         """The step's outcome, or the first exception that one of its phases raised. May be repeated."""
         self.forward.wait()

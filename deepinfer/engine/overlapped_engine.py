@@ -38,6 +38,7 @@ class OverlappedEngine(LLMEngine):
         self._recover()
         self._stepping = True
         self._apply_aborts()
+        self._drop_ghosts()
         self._admit_structured()
         if self._steps and self._worker.probe.is_attached:
             self._book()
@@ -62,10 +63,20 @@ class OverlappedEngine(LLMEngine):
             self._launch_sample(step)
             if step.plan.kind == "prefill" or self._worker.probe.is_attached:
                 self._book()
-        else:  # nothing but ghosts
-            self._scheduler.discard(step.plan.step_id)
-            self._steps.pop()
+        self._drop_ghosts()
         self._end_step(step.plan)
+
+    def flush(self) -> StepOutputs:
+        """See `LLMEngine.flush`."""
+        super().flush()
+        self._drop_ghosts()
+        return self._ready
+
+    def _drop_ghosts(self) -> None:
+        """Steps of which no sequence is left need not be ended."""
+        while self._steps and not self._scheduler.num_running:
+            self._scheduler.discard(self._steps[-1].plan.step_id)
+            self._steps.pop()
 
     @phase("launch")
     def _launch_forward(self, step: StepInFlight) -> None:
@@ -107,7 +118,7 @@ class OverlappedEngine(LLMEngine):
         """Behind a broken step nothing stays in flight. The newest is given up first. The one before is booked if it
         ended well: the newest may have run on top of it, so that it cannot be computed again.
         """
-        if not self._stepping:
+        if not self._stepping and not any(step.launched and step.launched.lost for step in self._steps):
             return
         self._worker.drain()
         self._discard_lost()

@@ -33,6 +33,7 @@ def traced_steps(runtime: EngineRuntime) -> Generator[StepTrace, None, None]:
         "num_threads": config.num_threads,
         "num_drafts": config.speculative.num_drafts or 0,
     }
+    runtime.worker.drain()  # native code writes its spans without a lock
     host = engine.trace = HostTrace()
     if backend.context is not None:
         backend.context.start_trace(_CAPACITY)
@@ -40,6 +41,7 @@ def traced_steps(runtime: EngineRuntime) -> Generator[StepTrace, None, None]:
         yield trace
     finally:
         engine.trace = None
+        runtime.worker.drain()
         trace.spans += host.spans
         if backend.context is not None:
             trace.spans += [

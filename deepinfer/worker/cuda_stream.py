@@ -70,7 +70,7 @@ class _EventClock:
 class _CudaWork(Generic[T]):
     """See `Launched`."""
 
-    failed = False  # what fails on the host fails at once; behind a fault of the device nothing goes on
+    failed = lost = False  # what fails on the host fails at once; behind a fault of the device nothing goes on
 
     __slots__ = ("_clock", "_events", "_is_fetched", "_span", "_value")
 

@@ -15,7 +15,7 @@ class FinishedWork(Generic[T]):
     __slots__ = ("_span", "_value")
 
     done = True
-    failed = False
+    failed = lost = False
 
     def __init__(self, work: Callable[[], T]) -> None:
         begin = time.perf_counter_ns()

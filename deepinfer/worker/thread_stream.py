@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -31,6 +32,7 @@ class ThreadStream:
         self._end: Callable[[], Any] = _nothing
         self._newest: _Job[Any] | None = None
         self._closed = False
+        self._process = 0
 
     def launch(self, work: Callable[[], T]) -> Launched[T]:
         """Hand `work` to the thread."""
@@ -38,6 +40,8 @@ class ThreadStream:
             raise EngineClosedError("this stream is closed; build a new engine")
         thread = self._thread
         if thread is None or not thread.is_alive():
+            if self._process == os.getpid() and thread is not None:  # the process is ending
+                return FinishedWork(work)
             thread = self._start()
         job = _Job(work, thread)
         self._queue.put(job)
@@ -72,6 +76,7 @@ class ThreadStream:
         # Also at the end of the process, while threads still run: native code must not come back to an interpreter
         # that has gone.
         self._end = weakref.finalize(self, _end_thread, queue, thread)
+        self._process = os.getpid()
         thread.start()
         return thread
 
@@ -99,6 +104,10 @@ class _Job(Generic[T]):
         return self._error is not None
 
     @property
+    def lost(self) -> bool:
+        return not self._thread.is_alive() and self._span is None
+
+    @property
     def span(self) -> tuple[int, int]:
         assert self._span is not None, "it has not ended"
         return self._span
@@ -113,7 +122,7 @@ class _Job(Generic[T]):
 
     def await_end(self) -> None:
         """Wait until it has ended, or never will."""
-        while self._span is None and self._thread.is_alive():
+        while not (self.done or self.lost):
             if self._lock.acquire(timeout=_PATIENCE):
                 self._lock.release()
 
