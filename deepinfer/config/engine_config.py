@@ -37,7 +37,7 @@ _LATER: dict[str, tuple[Any, ...]] = {
 _GROUPS: dict[str, type[Any]] = {"cache": CacheConfig, "scheduler": SchedulerConfig, "grammar": GrammarConfig}
 _DEFAULT_TOKEN_BUDGET = {"cuda": 8192}
 _CPU_TOKEN_BUDGET = 2048
-_OVERLAPPED: tuple[str, ...] = ()  # backends that overlap unless told otherwise
+_OVERLAPPED = ("cuda",)  # backends that overlap unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class EngineConfig:
         enforce_eager: a GPU's decode steps run operation by operation instead of being replayed from CUDA graphs.
         batch_invariant: results do not depend on the batch; None: the backend's default.
         num_threads: CPU threads of a forward pass, 1 .. 1024; None: by model and machine. Results do not depend on it.
-        overlap: whether the host keeps the books of one step while the device computes the next; None: the backend's
-            default. Results do not depend on it.
+        overlap: whether the host keeps the books of one step while the device computes the next; None: on a GPU
+            ("cuda") alone, since on a CPU both share the cores. Results do not depend on it.
         cpu_isa: instruction set of native CPU kernels: "auto" (the widest of the machine), "scalar", "avx2" or
             "avx512". Results do not depend on it.
         cache: cache options.

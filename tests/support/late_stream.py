@@ -23,7 +23,7 @@ class LateStream(InlineStream):
 
 class _LateWork(Generic[T]):
     done = True
-    failed = False
+    failed = lost = False
     span = (0, 0)
 
     def __init__(self, value: T) -> None:
