@@ -18,16 +18,25 @@ class CapturedCalls:
     captured; later calls replay the graph.
 
     All graphs share one memory pool: they run one after the other on one stream, and what they leave lies outside.
+    The pool begins as one piece that the largest graph fits into. Else a pool that meets growing steps keeps a piece
+    of every size: torch neither joins pieces nor gives them back.
     A graph that does not fit into the memory is done without: its key stays eager.
 
     Args:
         device: the GPU.
+        pool_bytes: of that piece, taken with the first graph.
+
+    Attributes:
+        pool: torch's name of the pool.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, pool_bytes: int = 0) -> None:
+        self.pool = torch.cuda.graph_pool_handle()
+        self._device = device
+        self._pool_bytes = pool_bytes
         self._stream = torch.cuda.Stream(device)
-        self._pool = torch.cuda.graph_pool_handle()
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}
+        self._piece: torch.cuda.CUDAGraph | None = None  # the pool lives as long as a graph of it
 
     @property
     def num_graphs(self) -> int:
@@ -42,7 +51,14 @@ class CapturedCalls:
             return
         work()
         if key not in self._graphs:
+            if not self._graphs and self._pool_bytes:
+                self._touch(1)
+                self._piece = self._capture("the memory of all", lambda: self._touch(self._pool_bytes))
             self._graphs[key] = self._capture(key, work)
+
+    def _touch(self, num_bytes: int) -> None:
+        """Take and give back one piece of memory. In a capture the pool keeps it, free for all graphs."""
+        torch.empty(num_bytes, dtype=torch.uint8, device=self._device)[:1].zero_()  # an empty graph is warned about
 
     def _capture(self, key: Hashable, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
         """Record what `work` launches; nothing of it runs."""
@@ -50,7 +66,7 @@ class CapturedCalls:
         self._stream.wait_stream(torch.cuda.current_stream())
         try:
             with _collector_off(), torch.cuda.stream(self._stream):
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
                 try:
                     work()
                 finally:

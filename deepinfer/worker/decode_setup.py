@@ -28,8 +28,7 @@ if TYPE_CHECKING:  # it loads kernels
 
 logger = get_logger(__name__)
 
-_GRAPH_BYTES = 8 << 20  # of one graph of some thousand kernels
-_MOST_GRAPHS = 64  # a run rarely meets more buckets
+_GRAPH_BYTES = 8 << 20  # of one graph of some thousand kernels, outside the pool: the driver's copy of their launches
 
 
 def decode_sizes(config: EngineConfig, model_config: DeepSeekV41Config) -> DecodeSizes:
@@ -49,14 +48,27 @@ def decode_sizes(config: EngineConfig, model_config: DeepSeekV41Config) -> Decod
 def graph_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
     """Estimate of what CUDA graphs take in a GPU's memory: one pool for all, and a little for each.
 
-    Blocks of the pool that are too small for a larger bucket stay unused there, hence half as much again.
+    A batch that drains meets every number of rows, with a forward pass and a sampling for each, and every number of
+    sequences with a draft pass. Texts that grow past a bound of lengths meet more, which is rarely so for many rows.
     """
     if config.enforce_eager:
         return 0
     sizes = decode_sizes(config, model_config)
     buckets = DecodeBuckets.build(sizes, model_config.index_topk)
+    num_graphs = 2 * len(buckets.rows) + (len(buckets.seqs) if sizes.num_drafts else 0)
+    return pool_bytes(config, model_config) + _GRAPH_BYTES * num_graphs
+
+
+def pool_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
+    """Size of the graphs' pool: what the largest decode step takes, of which a graph is one part.
+
+    Every graph finds the pool empty, and all of it free again in one piece behind the graph before. With V logits a
+    row the forward pass has none, sampling those of S * (1 + G) rows, a draft pass those of S * G and, while one draft
+    follows another, three times those of S: fewer than the two sets of logits that a step is counted with.
+    """
+    sizes = decode_sizes(config, model_config)
     step = GpuScratch(model_config, sizes.max_rows, sizes.max_num_seqs, sizes.max_len, sizes.num_drafts)
-    return step.num_bytes * 3 // 2 + _GRAPH_BYTES * min(2 * len(buckets.rows), _MOST_GRAPHS)
+    return step.num_bytes
 
 
 def static_decoder(config: EngineConfig, model: DeepSeekV41Model, caches: CacheTensors) -> StaticDecoder | None:
@@ -108,7 +120,7 @@ def _static_calls(config: EngineConfig, model: DeepSeekV41Model) -> StaticCalls 
         return None
     if config.enforce_eager:
         return EagerCalls()
-    return CapturedCalls(device)
+    return CapturedCalls(device, pool_bytes(config, model.runtime.config))
 
 
 def _why_not_static(config: EngineConfig, model: DeepSeekV41Model) -> str | None:
