@@ -16,6 +16,7 @@ from deepinfer import LLM, SamplingParams
 from deepinfer.core.cache_tensors import VectorCache
 from deepinfer.core.route_result import RouteResult
 from deepinfer.core.selection import Selection
+from deepinfer.core.sync_guard import allow_device_sync
 from deepinfer.ops import reference
 from deepinfer.ops.selected_backend import SelectedBackend
 
@@ -39,6 +40,7 @@ class CheckedOps:
         if name == "rope_table":
             return kernel
 
+        @allow_device_sync()  # decode steps are launched where nothing else may wait
         def call(*args: Any, **options: Any) -> Any:
             copies, before = [_copied(arg) for arg in args], [_copied(arg) for arg in args]
             expected = judge(*copies, **options)

@@ -72,13 +72,18 @@ def test_every_op_equals_the_reference() -> None:
         assert_no_faults(engine, ops, texts, params)
 
 
-@pytest.mark.parametrize("storage", ["disk", "host"])
-def test_engram_tables_on_disk_and_in_pinned_memory(llm: LLM, storage: str) -> None:
+def test_engram_tables_on_disk_and_in_pinned_memory() -> None:
+    """With tables on disk decode steps run component by component, else from static tensors, padded: only one form of
+    every kernel gives the same bits.
+    """
     prompts = [row["prompt"] for row in ROWS[::40]]
     params = SamplingParams(temperature=0, max_tokens=8, logprobs=5)
-    expected = [choice(output) for output in llm.generate(prompts, params, use_tqdm=False)]
-    with LLM(engram_storage=storage, **OPTIONS) as engine:
-        assert [choice(output) for output in engine.generate(prompts, params, use_tqdm=False)] == expected
+    results = []
+    for storage in ("auto", "disk", "host"):
+        with LLM(engram_storage=storage, batch_invariant=True, **OPTIONS) as engine:
+            results.append([choice(output) for output in engine.generate(prompts, params, use_tqdm=False)])
+    assert results[1] == results[0]
+    assert results[2] == results[0]
 
 
 def test_five_runs_are_identical(llm: LLM) -> None:
