@@ -1,8 +1,9 @@
 """A slice of V4.1-Flash at true layer shapes on one GPU: loading, decode steps replayed from CUDA graphs, launched one
-by one and component by component, a prefill of 8,192 tokens with YOCO off and compact beside the estimator. Random
-weights; Engram tables of 4 million rows in pinned memory.
+by one and component by component, how long the device is idle between decode steps with the overlapped loop and the
+synchronous one, a prefill of 8,192 tokens with YOCO off and compact beside the estimator. Random weights; Engram tables
+of 4 million rows in pinned memory.
 
-python bench/gpu_slice.py REPORT.json [decode]      "decode": only the decode steps
+python bench/gpu_slice.py REPORT.json [decode|overlap]      only the decode steps, or only both loops
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from graph_times import GraphTimes
+
 from deepinfer import LLM, SamplingParams
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.worker.cost_report import cost_report
 from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.scratch_plan import ScratchPlan
 from deepinfer.worker.static_executor import StaticExecutor
+from tests.gpu.graph_nodes import count_nodes, kept_graphs
 from tests.gpu.slice_model import ENGRAM_ROWS, write_slice
 
 PREFILL = 8192
@@ -35,6 +39,17 @@ REPEATS = 3
 BATCHES = (1, 8, 64)
 CONTEXT = 2048
 STEPS = 20
+LOOP_BATCHES = (1, 16, 64)
+LOOP_STEPS = 48
+SKIPPED = 4  # steps at either end, where prefill and the loop's own begin and end are
+OPTIONS: dict[str, Any] = {
+    "load_format": "dummy",
+    "device": "cuda",
+    "kv_cache_bytes": 2**33,
+    "max_num_seqs": 64,
+    "max_model_len": PREFILL + 64,
+    "max_num_batched_tokens": PREFILL,
+}
 
 
 def prompts(count: int, length: int) -> list[list[int]]:
@@ -80,11 +95,7 @@ def kernels_of_a_step(llm: LLM) -> int:
     """Kernels of the largest captured forward pass."""
     graphs = llm._runtime.worker._runner._executor.decoder.calls._graphs
     key = max(key for key in graphs if key[0] == "decode")
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
-        graphs[key].replay()
-        torch.cuda.synchronize()
-    on_device = [event for event in profiler.events() if event.device_type is torch.autograd.DeviceType.CUDA]
-    return sum(not event.name.startswith(("Memcpy", "Memset")) for event in on_device)
+    return count_nodes(graphs[key])["kernel"]
 
 
 def decode_steps(llm: LLM) -> dict[str, Any]:
@@ -108,13 +119,43 @@ def decode_times(llm: LLM, batch: int) -> dict[str, float]:
     return {"step_ms": (many - one) / DECODED * 1e3, **forward_times(llm, batch)}
 
 
+def generate(llm: LLM, batch: int, num_tokens: int) -> None:
+    params = SamplingParams(temperature=0, max_tokens=num_tokens, ignore_eos=True)
+    llm.generate(prompts(batch, 32), params, use_tqdm=False, strict=True)
+
+
+def num_launches(llm: LLM, batch: int, num_tokens: int) -> int:
+    """Kernels, graphs and copies that the host hands over for so many new tokens; no draft of random weights counts."""
+    with torch.profiler.profile(activities=list(torch.profiler.supported_activities())) as profiler:
+        generate(llm, batch, num_tokens)
+    names = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset")
+    return sum(event.count for event in profiler.key_averages() if event.key.startswith(names))
+
+
+def loop_times(directory: Path, speculative: str | None, overlap: bool) -> dict[int, dict[str, float]]:
+    """Decode steps of one loop, by batch."""
+    report = {}
+    with LLM(directory, **OPTIONS, speculative=speculative, overlap=overlap) as llm, kept_graphs():
+        calls = llm._runtime.worker._runner._executor.decoder.calls
+        for batch in LOOP_BATCHES:
+            for _ in range(3):  # steps are captured, then started for the first time; drafts find their number
+                generate(llm, batch, LOOP_STEPS + 1)
+            times, num_graphs = GraphTimes(), calls.num_graphs
+            with times.watching(llm):
+                generate(llm, batch, LOOP_STEPS + 1)
+            found = times.report(calls, SKIPPED)
+            found["num_captured"] = calls.num_graphs - num_graphs  # above 0 the figures have captures in them
+            few, many = (num_launches(llm, batch, 1 + count) for count in (8, 24))
+            found["launches_per_step"] = (many - few) / 16
+            report[batch] = found
+            texts = [f"{name} {value:.4g}" for name, value in found.items()]
+            print(f"overlap {overlap}, drafts {speculative or 'on'}, batch {batch}: {', '.join(texts)}", flush=True)
+    return report
+
+
 def measure(directory: Path, yoco: Any, with_prefill: bool) -> dict[str, Any]:
     begin = time.perf_counter()
-    options = {"max_num_seqs": 64, "max_model_len": PREFILL + 64, "max_num_batched_tokens": PREFILL}
-    llm = LLM(
-        directory, load_format="dummy", device="cuda", kv_cache_bytes=2**33, speculative="off", yoco=yoco, **options
-    )
-    with llm:
+    with LLM(directory, **OPTIONS, speculative="off", yoco=yoco) as llm, kept_graphs():
         report: dict[str, Any] = {"yoco": yoco or "off", "load_s": round(time.perf_counter() - begin, 1)}
         report["memory_gib"] = round(torch.cuda.memory_allocated() / 2**30, 1)
         if with_prefill:
@@ -125,14 +166,20 @@ def measure(directory: Path, yoco: Any, with_prefill: bool) -> dict[str, Any]:
     return report
 
 
-def main(path: Path, only_decode: bool) -> None:
+def main(path: Path, part: str) -> None:
+    report: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "engram_rows": ENGRAM_ROWS}
     with tempfile.TemporaryDirectory() as folder:
         directory = write_slice(Path(folder))
         costs = cost_report(DeepSeekV41Config.from_path(directory), PREFILL, 1)
-        modes = (None,) if only_decode else (None, {"mode": "compact"})
-        runs = [measure(directory, yoco, not only_decode) for yoco in modes]
-    report = {"gpu": torch.cuda.get_device_name(), "engram_rows": ENGRAM_ROWS, "runs": runs}
-    if not only_decode:
+        if part != "decode":
+            cases = [(drafts, overlap) for drafts in ("off", None) for overlap in (False, True)]
+            report["loops"] = [
+                {"speculative": drafts, "overlap": overlap, "batches": loop_times(directory, drafts, overlap)}
+                for drafts, overlap in cases
+            ]
+        modes = {"all": (None, {"mode": "compact"}), "decode": (None,), "overlap": ()}[part]
+        report["runs"] = runs = [measure(directory, yoco, part == "all") for yoco in modes]
+    if part == "all":
         whole, compact = costs["prefill"], costs["prefill, yoco compact"]
         report |= {
             "yoco_gain": runs[0]["prefill_8192_s"] / runs[1]["prefill_8192_s"],
@@ -144,4 +191,4 @@ def main(path: Path, only_decode: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:] == ["decode"])
+    main(Path(sys.argv[1]), sys.argv[2] if sys.argv[2:] else "all")
