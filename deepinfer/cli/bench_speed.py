@@ -11,6 +11,7 @@ import typer
 
 from deepinfer.bench.draft_mode import DraftMode
 from deepinfer.bench.prompt_file import Prompt, mixed_prompts, random_prompts, read_prompts
+from deepinfer.cli.overlap_option import OverlapOption
 from deepinfer.cli.report_table import ReportTable
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.cli.require_paths import require_paths
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from deepinfer.llm import LLM
 
 _Model = Annotated[str | None, typer.Option(help="Checkpoint directory or hub id; default: the bundled one.")]
-_Backend = Annotated[str, typer.Option(help="auto, reference or cpu.")]
+_Backend = Annotated[str, typer.Option(help="auto, reference, cpu or cuda.")]
 _Numerics = Annotated[str, typer.Option(help="official, fp32-quant or fp32.")]
 _Drafts = Annotated[DraftMode, typer.Option(help="off, fixed (all verified) or scheduled (as many as pay).")]
 _PromptLen = Annotated[int | None, typer.Option(min=1, help="Random prompts of so many ids, not --prompts.")]
@@ -43,11 +44,12 @@ def throughput(
     output_len: _OutputLen = 64,
     repeats: _Repeats = 5,
     num_threads: _Threads = None,
+    overlap: OverlapOption = None,
     json: _Json = False,
 ) -> None:
     """Tokens per second of prefill, of decode and over all, for one batch of prompts."""
     with reported_errors():
-        options = _options(model, backend, numerics, drafts, num_threads)
+        options = _options(model, backend, numerics, drafts, num_threads) | {"overlap": overlap}
         (figures,) = _measure(options, (batch,), (prompt_len, prompts), output_len, repeats)
     if json:
         typer.echo(json_format.dumps(figures.to_dict(), indent=1))
@@ -71,12 +73,13 @@ def latency(
     output_len: _OutputLen = 64,
     repeats: _Repeats = 5,
     num_threads: _Threads = None,
+    overlap: OverlapOption = None,
     json: _Json = False,
 ) -> None:
     """Milliseconds to the first token and of a decode step, by batch size; default: 1, 4 and 16."""
     batches = tuple(batch or (1, 4, 16))
     with reported_errors():
-        options = _options(model, backend, numerics, drafts, num_threads)
+        options = _options(model, backend, numerics, drafts, num_threads) | {"overlap": overlap}
         figures = _measure(options, batches, (prompt_len, prompts), output_len, repeats)
     if json:
         typer.echo(json_format.dumps([item.to_dict() for item in figures], indent=1))

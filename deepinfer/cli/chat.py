@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deepinfer.cli.overlap_option import OverlapOption
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.errors import RequestError
 from deepinfer.sampling_params import SamplingParams
@@ -28,6 +29,7 @@ def chat(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<index>.")] = "auto",
     backend: Annotated[str, typer.Option(help="auto, reference, cpu or cuda.")] = "auto",
     max_model_len: Annotated[int | None, typer.Option(help="Tokens of the whole talk at most.")] = None,
+    overlap: OverlapOption = None,
 ) -> None:
     """Read a question per line from standard input and stream the answers; an empty line or the end of input stops."""
     sampling = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
@@ -36,7 +38,7 @@ def chat(
         SamplingParams(**changes)  # a wrong value must not cost the loading of a model
     talk: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
     options: dict[str, Any] = {"model": model, "revision": revision, "numerics": numerics}
-    options |= {"device": device, "backend": backend, "max_model_len": max_model_len}
+    options |= {"device": device, "backend": backend, "max_model_len": max_model_len, "overlap": overlap}
     from deepinfer.llm import LLM  # here, so that --help loads no engine
 
     with reported_errors(), LLM(**options) as llm:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepinfer.cli.exit_code import ExitCode
+from deepinfer.cli.overlap_option import OverlapOption
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.sampling_params import SamplingParams
 
@@ -31,6 +32,7 @@ def generate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<index>.")] = "auto",
     backend: Annotated[str, typer.Option(help="auto, reference, cpu or cuda.")] = "auto",
     max_model_len: Annotated[int | None, typer.Option(help="Prompt and output tokens at most.")] = None,
+    overlap: OverlapOption = None,
     progress: Annotated[bool, typer.Option(help="Progress bar on standard error.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per prompt and line.")] = False,
 ) -> None:
@@ -49,7 +51,7 @@ def generate(
         SamplingParams(**given)  # a wrong value must not cost the loading of a model
     texts = [sys.stdin.read()] if prompts == ["-"] else prompts
     options: dict[str, Any] = {"model": model, "revision": revision, "numerics": numerics}
-    options |= {"device": device, "backend": backend, "max_model_len": max_model_len}
+    options |= {"device": device, "backend": backend, "max_model_len": max_model_len, "overlap": overlap}
     outputs = _run(texts, given, options, progress)
     for output in outputs:
         typer.echo(json_format.dumps(output.to_dict(), allow_nan=False) if json else _readable(output))

@@ -1,4 +1,4 @@
-"""``deepinfer trace``: what a step does and when, as a chrome-trace file; ``trace summary`` reads one."""
+"""``deepinfer trace``: what an engine does and when, as a chrome-trace file; ``trace summary`` reads one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from deepinfer.bench.prompt_file import mixed_prompts, random_prompts
+from deepinfer.cli.overlap_option import OverlapOption
 from deepinfer.cli.report_table import ReportTable
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.cli.require_paths import require_paths
@@ -46,13 +47,14 @@ _Kind = Annotated[str, typer.Option(help="Steps that are summed up: decode or pr
 def record(
     output: Annotated[Path, typer.Argument(help="The trace, JSON.")],
     model: Annotated[str | None, typer.Option(help="Checkpoint directory or hub id; default: the bundled one.")] = None,
-    backend: Annotated[str, typer.Option(help="auto, reference or cpu.")] = "auto",
+    backend: Annotated[str, typer.Option(help="auto, reference, cpu or cuda.")] = "auto",
     numerics: Annotated[str, typer.Option(help="official, fp32-quant or fp32.")] = "official",
     drafts: Annotated[bool, typer.Option("--drafts", help="Decode with drafts.")] = False,
     batch: Annotated[int, typer.Option(min=1, help="Prompts at a time.")] = 1,
     prompt_len: Annotated[int | None, typer.Option(min=1, help="Random prompts of so many ids.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Tokens of each prompt behind the first one.")] = 32,
     num_threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: as the engine chooses.")] = None,
+    overlap: OverlapOption = None,
     json: _Json = False,
 ) -> None:
     """Decode a batch of prompts, write the trace of its steps and sum it up."""
@@ -62,6 +64,7 @@ def record(
         "numerics": numerics,
         "max_num_seqs": batch,
         "num_threads": num_threads,
+        "overlap": overlap,
         "speculative": {"varlen": False} if drafts else "off",
     }
     params = SamplingParams(temperature=0.0, max_tokens=steps + 1, ignore_eos=True)
@@ -85,7 +88,7 @@ def summary(
     kind: _Kind = "decode",
     json: _Json = False,
 ) -> None:
-    """Share of the wall time inside native code, gaps by phase, and the longest ops of a trace."""
+    """Waits of device and host by kind of step, share of native code, gaps by phase, and the longest ops of a trace."""
     with reported_errors():
         from deepinfer.profile.step_trace import StepTrace
 
@@ -104,8 +107,22 @@ def _show(trace: StepTrace, kind: str, json: bool) -> None:
     shares = f"{result.native_share:.1%} inside native calls ({result.kernel_share:.1%} inside their ops)"
     typer.echo(f"{result.num_steps} {kind} steps, median {result.step_us:.0f} us: {shares}")
     typer.echo(f"{result.native_share_of_loop:.1%} inside native calls with the time between steps")
+    if result.gaps:
+        _gap_table(result).show()
     _phase_table(result).show()
     _op_table(result).show()
+
+
+def _gap_table(result: TraceSummary) -> ReportTable:
+    headings = ("step", "number", "device", "idle before", "idle inside", "idle", "host", "launch", "wait", "hidden")
+    table = ReportTable("device and host, median microseconds", headings)
+    for item in result.gaps:
+        before = "-" if item.idle_before_us is None else f"{item.idle_before_us:.1f}"
+        share = "-" if item.idle_share is None else f"{item.idle_share:.1%}"
+        times = (f"{us:.1f}" for us in (item.host_us, item.launch_us, item.wait_us))
+        device = (f"{item.device_us:.1f}", before, f"{item.idle_inside_us:.1f}", share)
+        table.add(item.kind, str(item.num_steps), *device, *times, f"{item.hidden_share:.0%}")
+    return table
 
 
 def _phase_table(result: TraceSummary) -> ReportTable:

@@ -56,7 +56,7 @@ class PromptLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Outcome of Worker.execute, aligned with the plan's sequences.
+    """Outcome of a step, aligned with the plan's sequences.
 
     Attributes:
         step_id: the plan's number.

@@ -13,6 +13,7 @@ from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.step_result import StepResult
 from deepinfer.engine.draft_calibration import DraftCalibration
 from deepinfer.engine.grammar_queue import GrammarQueue
+from deepinfer.engine.load_meter import LoadMeter
 from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.saved_prefixes import SavedPrefixes
 from deepinfer.engine.stats import EngineStats
@@ -24,6 +25,7 @@ from deepinfer.errors import EngineClosedError, RequestError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestOutput
 from deepinfer.profile.host_trace import HostTrace, phase
+from deepinfer.profile.request_life import RequestLife
 from deepinfer.worker.cost_totals import CostTotals
 
 logger = get_logger(__name__)
@@ -59,6 +61,7 @@ class LLMEngine:
         self._counts: Counter[str] = Counter()
         self._steps: deque[StepInFlight] = deque()  # planned, and neither emitted nor given up; the oldest first
         self._recovery = StepRecovery(scheduler, outputs)
+        self._load = LoadMeter()
         self._step_started = 0.0
         self._step_seconds = 0.0
         self._execute_seconds = 0.0
@@ -76,7 +79,7 @@ class LLMEngine:
         self._admit_structured()
         plan = self._schedule()
         if plan.num_seqs:
-            result = self._execute(plan)
+            result = self._execute(self._steps[-1])
             update = self._update(plan, result)
             self._emit(plan, result, update)
             self._end_step(plan)
@@ -94,6 +97,8 @@ class LLMEngine:
     ) -> None:
         """Queue a request. Raises RequestError when it can never run; nothing of it stays behind then."""
         self._require_open()
+        if not self.has_unfinished_requests():
+            self._load.rest()
         self._outputs.add(request, prompt, prompt_index, streaming)
         try:
             if request.constraint is not None:
@@ -144,6 +149,10 @@ class LLMEngine:
         """Public id of an unfinished sequence, with "#<choice>" behind it for choices 1, 2, ..."""
         return self._outputs.request_id_of(seq_id)
 
+    def unfinished_lives(self) -> list[RequestLife]:
+        """How the unfinished requests have fared."""
+        return self._outputs.unfinished_lives()
+
     def stats(self) -> EngineStats:
         """Totals and present load."""
         counters, config, ended = self._scheduler.stats(), self._scheduler.config, self._outputs.num_ended
@@ -178,6 +187,9 @@ class LLMEngine:
             cost=CostTotals.of(counters.cost),
             step_seconds=self._step_seconds,
             execute_seconds=self._execute_seconds,
+            device_seconds=self._load.device_seconds,
+            device_idle_seconds=self._load.device_idle_seconds,
+            recent=self._load.recent(self._step_seconds, counters.num_generated_tokens),
         )
 
     def close(self) -> None:
@@ -224,6 +236,7 @@ class LLMEngine:
         if plan.num_seqs:
             self._steps.append(StepInFlight(plan))
         self._outputs.begin_step(plan)
+        self._describe(plan)
         return plan
 
     def _discard_lost(self) -> None:
@@ -232,12 +245,14 @@ class LLMEngine:
             self._scheduler.discard(step_id)
 
     @phase("execute")
-    def _execute(self, plan: StepPlan) -> StepResult:
+    def _execute(self, step: StepInFlight) -> StepResult:
         """Phase 2: the worker computes them."""
+        self._describe(step.plan)
         started = time.perf_counter()
         self._executing = True
         try:
-            return self._worker.execute(plan)
+            step.launched = self._worker.execute(step.plan)
+            return step.launched.wait()
         finally:
             self._executing = False
             self._execute_seconds += time.perf_counter() - started
@@ -245,6 +260,7 @@ class LLMEngine:
     @phase("update")
     def _update(self, plan: StepPlan, result: StepResult) -> StepUpdate:
         """Phase 3: the scheduler books the new tokens; sequences with an error of their own leave it first."""
+        self._describe(plan)
         for seq_id in result.errors:
             self._scheduler.abort(seq_id)
         if result.ms is not None:
@@ -258,20 +274,34 @@ class LLMEngine:
 
         A fault of one request's text ends that request (`OutputProcessor.process`).
         """
+        self._describe(plan)
         self._outputs.process(plan, result, update, self._ready)
-        self._steps.popleft()
+        step = self._steps.popleft()
         self._worker.probe.end_step(self._ready.num_fed)
         self._ready.num_fed = {}
+        self._measure(step)
+
+    def _measure(self, step: StepInFlight) -> None:
+        """Take the device's times of a step that was waited for."""
+        assert step.launched is not None, "only such a step is emitted"
+        self._load.book(step.launched)
+        if self.trace is not None:
+            self.trace.add_device(step.plan, step.launched)
 
     def _end_step(self, plan: StepPlan) -> None:
         """Count the time, and say what was done."""
         self._step_seconds += time.perf_counter() - self._step_started
+        if self._load.is_due(self._step_seconds):
+            self._load.mark(self._step_seconds, self._scheduler.stats().num_generated_tokens)
         if self._log_interval > 0 and (plan.step_id + 1) % self._log_interval == 0:
-            logger.info("step %d: %s", plan.step_id, self.stats())
+            kind, rows = plan.kind, plan.num_tokens
+            logger.info("step %d (%s, %d rows): %s", plan.step_id, kind, rows, self.stats().load_line())
+        self._describe(plan)
+
+    def _describe(self, plan: StepPlan) -> None:
+        """For a trace: the phase that ends next works on this step."""
         if self.trace is not None:
-            self.trace.describe(
-                kind=plan.kind, step_id=plan.step_id, num_seqs=plan.num_seqs, num_tokens=plan.num_tokens
-            )
+            self.trace.describe(plan)
 
     def _recover(self) -> None:
         """Give up what an exception broke off; without one, nothing is in flight between steps."""
@@ -299,6 +329,8 @@ class LLMEngine:
 
     def _take_ready(self) -> StepOutputs:
         """What waits for the callers; the worker forgets what has ended."""
+        if self.trace is not None:
+            self.trace.add_ended(self._ready.finished)
         self._release_ended()
         return self._ready
 

@@ -23,6 +23,7 @@ from deepinfer.errors import RequestError
 from deepinfer.logging import get_logger
 from deepinfer.outputs import RequestDelta, RequestFailure, RequestOutput
 from deepinfer.outputs.completion_output import CACHE_CAPACITY, FinishReason
+from deepinfer.profile.request_life import RequestLife
 from deepinfer.text.tokenizer import Tokenizer
 
 logger = get_logger(__name__)
@@ -84,6 +85,10 @@ class OutputProcessor:
             return None
         request = found[1].request
         return f"{request.request_id}#{request.choice}" if request.choice else request.request_id
+
+    def unfinished_lives(self) -> list[RequestLife]:
+        """How the unfinished requests have fared."""
+        return [state.life() for state in self._requests.values()]
 
     def begin_step(self, plan: StepPlan) -> None:
         """Note what the scheduler decided: first starts and preemptions."""

@@ -78,16 +78,18 @@ class OverlappedEngine(LLMEngine):
             self._scheduler.discard(self._steps[-1].plan.step_id)
             self._steps.pop()
 
-    @phase("launch")
+    @phase("launch forward")
     def _launch_forward(self, step: StepInFlight) -> None:
+        self._describe(step.plan)
         with self._executes():
             self._worker.launch_forward(step.plan)
 
-    @phase("launch")
+    @phase("launch sample")
     def _launch_sample(self, step: StepInFlight) -> None:
         with self._executes():
             step.plan = self._scheduler.settled(step.plan.step_id)
             step.launched = self._worker.launch_sample(step.plan)
+        self._describe(step.plan)
 
     def _book(self) -> None:
         """Wait for the oldest step, update and emit. The worker forgets what ended before it gets more to do."""
@@ -100,6 +102,7 @@ class OverlappedEngine(LLMEngine):
     @phase("wait")
     def _wait(self, step: StepInFlight) -> StepResult:
         assert step.launched is not None, "only a step with both phases on the device is waited for"
+        self._describe(step.plan)
         with self._executes():
             return step.launched.wait()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.engine.choice_state import ChoiceState
 from deepinfer.engine.prompt_scores import PromptScores
+from deepinfer.profile.request_life import RequestLife
 
 
 @dataclass(slots=True)
@@ -50,6 +51,12 @@ class RequestState:
     def running_choices(self) -> list[ChoiceState]:
         """Choices that have not ended, by index."""
         return [choice for choice in self.choices if choice.finish_reason is None]
+
+    def life(self) -> RequestLife:
+        """Its times until now."""
+        details = {"num_tokens": sum(len(choice.token_ids) for choice in self.choices)}
+        times = (self.arrival_time, self.first_scheduled_time, self.first_token_time)
+        return RequestLife(self.request.request_id, *times, None, details)
 
     def hit_by_error(self, seq_id: int) -> list[ChoiceState]:
         """The choices that an error of one sequence ends: all of them as long as they share one prefill."""

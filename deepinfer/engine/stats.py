@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from deepinfer.engine.draft_calibration import DraftCalibration
+from deepinfer.engine.recent_load import RecentLoad
 from deepinfer.worker.cost_totals import CostTotals
 
 
@@ -34,7 +35,11 @@ class EngineStats:
         cost: multiply-adds and bytes of all planned steps by the model's formulas; drafts as if all judged ones were
             accepted, logits of the rows that give tokens (prompt log-probabilities are not counted).
         step_seconds: time inside steps.
-        execute_seconds: the worker's part of it.
+        execute_seconds: the worker's part of it: launches and waits.
+        device_seconds: time in which the device worked on steps (their forward passes and sampling).
+        device_idle_seconds: time in which it waited for the host, inside steps and between them, while requests were
+            unfinished. What callers do between steps counts.
+        recent: tokens a second and the device's waits in the last seconds.
     """
 
     num_requests: int
@@ -67,6 +72,39 @@ class EngineStats:
     cost: CostTotals
     step_seconds: float
     execute_seconds: float
+    device_seconds: float
+    device_idle_seconds: float
+    recent: RecentLoad
+
+    @property
+    def kv_use(self) -> float:
+        """Share of the cache blocks that are taken, by sequences or saved prefixes."""
+        return 1 - self.num_free_blocks / self.num_blocks if self.num_blocks else 0.0
+
+    @property
+    def acceptance(self) -> float | None:
+        """Accepted of the verified drafts; None before the first."""
+        return self.num_drafts_accepted / self.num_drafts_verified if self.num_drafts_verified else None
+
+    @property
+    def host_ms_per_step(self) -> float | None:
+        """Milliseconds of a step that the host spends on its books: outside of launches and waits; None before the
+        first step. With overlap the device works meanwhile.
+        """
+        return (self.step_seconds - self.execute_seconds) * 1e3 / self.num_steps if self.num_steps else None
+
+    @property
+    def host_gap_ms(self) -> float | None:
+        """Milliseconds a step that the device waited for the host, on average; None before the first step."""
+        return self.device_idle_seconds * 1e3 / self.num_steps if self.num_steps else None
+
+    @property
+    def device_idle_share(self) -> float | None:
+        """Share of the device's time with unfinished requests in which it waited for the host; None before the first
+        step.
+        """
+        total = self.device_seconds + self.device_idle_seconds
+        return self.device_idle_seconds / total if total else None
 
     @property
     def tokens_per_verify_step(self) -> float | None:
@@ -84,9 +122,21 @@ class EngineStats:
         pairs = zip(self.accepted_at, self.verified_at, strict=True)
         return tuple(accepted / verified if verified else None for accepted, verified in pairs)
 
+    def load_line(self) -> str:
+        """Present load and recent speed in one line, for the log."""
+        parts = [f"{self.num_running} running", f"{self.num_waiting} waiting", f"KV {self.kv_use:.1%}"]
+        recent = self.recent
+        if recent.tokens_per_second is not None:
+            parts.append(f"{recent.tokens_per_second:.1f} tokens/s")
+        if self.acceptance is not None:
+            parts.append(f"acceptance {self.acceptance:.1%}")
+        if recent.host_gap_ms is not None and recent.device_idle_share is not None:
+            parts += [f"host gap {recent.host_gap_ms:.3f} ms/step", f"device idle {recent.device_idle_share:.1%}"]
+        return ", ".join(parts)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe; of the calibration its 15 equal bins and its error."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         values["draft_calibration"] = self.draft_calibration.to_dict()
-        values["cost"] = asdict(self.cost)
+        values |= {"cost": asdict(self.cost), "recent": asdict(self.recent)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

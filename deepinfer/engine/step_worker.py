@@ -10,7 +10,6 @@ from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.launched_step import LaunchedStep
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_plan import StepPlan
-from deepinfer.core.step_result import StepResult
 
 
 class StepWorker(Protocol):
@@ -29,8 +28,8 @@ class StepWorker(Protocol):
         """Forget ended sequences."""
         ...
 
-    def execute(self, plan: StepPlan) -> StepResult:
-        """Run one step from beginning to end."""
+    def execute(self, plan: StepPlan) -> LaunchedStep:
+        """Run one step from beginning to end; it has ended then."""
         ...
 
     def launch_forward(self, plan: StepPlan) -> None:

@@ -1,4 +1,4 @@
-"""Records what the engine's steps do, on the host and in native code."""
+"""Records what the engine does: requests, the phases of steps, the device and native code."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def traced_steps(runtime: EngineRuntime) -> Generator[StepTrace, None, None]:
         "numerics": config.numerics.value,
         "num_threads": config.num_threads,
         "num_drafts": config.speculative.num_drafts or 0,
+        "overlap": bool(config.overlap),
     }
     runtime.worker.drain()  # native code writes its spans without a lock
     host = engine.trace = HostTrace()
@@ -42,7 +43,8 @@ def traced_steps(runtime: EngineRuntime) -> Generator[StepTrace, None, None]:
     finally:
         engine.trace = None
         runtime.worker.drain()
-        trace.spans += host.spans
+        host.add_lives(engine.unfinished_lives())
+        trace.spans += [*host.spans, *host.request_spans()]
         if backend.context is not None:
             trace.spans += [
                 Span(name, "call" if is_call else "op", begin, end)

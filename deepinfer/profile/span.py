@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Lane = Literal["host", "call", "op"]
+Lane = Literal["request", "scheduler", "host", "device", "call", "op"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +13,12 @@ class Span:
     """Times are nanoseconds of `time.perf_counter_ns`.
 
     Attributes:
-        name: a phase of the step, a native call or an op.
-        lane: "host" (Python), "call" (a native call) or "op" (an op inside one).
+        name: a phase of a request or of the loop, a part of a step on the device, a native call or an op.
+        lane: "request" (its life), "scheduler" (its decisions), "host" (phases of the loop, in Python), "device" (a
+            step's forward pass and sampling), "call" (a native call) or "op" (an op inside one).
         begin, end: when.
-        details: what else is known of it; of a step its "kind", "step_id", "num_seqs" and "num_tokens".
+        details: what else is known of it. Of what belongs to a step its "kind", "step_id", "num_seqs" and "num_tokens"
+            (rows); of a request its "request_id", and how it ended.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""What steps did and when: spans of host code, native calls and ops, as a chrome-trace file."""
+"""What an engine did and when, as a chrome-trace file: requests, scheduler, host and device."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -12,9 +12,17 @@ from deepinfer.config.strict_json import read_json_object
 from deepinfer.errors import ConfigError
 from deepinfer.profile.span import Lane, Span
 
-_LANES: Final = {"host": (1, "host"), "call": (1, "host"), "op": (2, "kernels")}  # thread number and its name
+# Lanes are chrome's processes, rows its threads.
+_LANES: Final = {1: "requests", 2: "scheduler", 3: "host", 4: "device"}
+_ROWS: Final[dict[Lane, tuple[int, int, str]]] = {
+    "request": (1, 1, "requests"),
+    "scheduler": (2, 1, "decisions"),
+    "host": (3, 1, "phases"),
+    "device": (4, 1, "steps"),
+    "call": (4, 2, "native calls"),
+    "op": (4, 3, "ops"),
+}
 _MAX_BYTES: Final = 1 << 29
-_CATEGORIES: Final[dict[str, Lane]] = {"host": "host", "call": "call", "op": "op"}
 
 
 @dataclass(slots=True)
@@ -22,8 +30,8 @@ class StepTrace:
     """Filled when the recording ends.
 
     Attributes:
-        spans: host code, native calls and ops, in no order; those of a lane lie behind or inside each other.
-        modes: what ran: backend, numerics, threads.
+        spans: of all lanes, in no order; those of a lane lie behind or inside each other, but for requests.
+        modes: what ran: backend, numerics, threads, drafts, overlap.
         num_lost: native spans that found no room.
     """
 
@@ -32,15 +40,18 @@ class StepTrace:
     num_lost: int = 0
 
     def to_chrome(self) -> dict[str, Any]:
-        """The trace event format that chrome://tracing and ui.perfetto.dev read: complete events, microseconds from
-        the first span on. Native calls lie in the host's lane, inside the phase that made them; ops have their own.
+        """The trace event format that chrome://tracing and ui.perfetto.dev read, microseconds from the first span on.
+
+        A request is a group of asynchronous events under its number; everything else is a complete event. Native calls
+        lie in the device's lane: with overlap they run on its thread.
         """
         start = min((span.begin for span in self.spans), default=0)
-        names = [_name("process_name", 0, "deepinfer")]
-        names += [_name("thread_name", number, name) for number, name in dict(_LANES.values()).items()]
-        events = [_event(span, start) for span in sorted(self.spans, key=lambda span: (span.begin, -span.end))]
+        ordered = sorted(self.spans, key=lambda span: (span.begin, -span.end))
+        events = [event for span in ordered if span.lane != "request" for event in _complete(span, start)]
+        requests = [span for span in ordered if span.lane == "request"]
         other = {**self.modes, "num_lost": self.num_lost}
-        return {"traceEvents": [*names, *events], "displayTimeUnit": "ms", "otherData": other}
+        content = [*_names(), *_asynchronous(requests, start), *events]
+        return {"traceEvents": content, "displayTimeUnit": "ms", "otherData": other}
 
     def write(self, path: Path) -> None:
         """Raises ConfigError when it cannot be written."""
@@ -63,25 +74,58 @@ class StepTrace:
             raise ConfigError(f"{str(path)!r} is no trace of deepinfer ({error!r})") from error
 
 
-def _name(kind: str, number: int, name: str) -> dict[str, Any]:
-    return {"name": kind, "ph": "M", "pid": 1, "tid": number, "args": {"name": name}}
+def _names() -> Iterator[dict[str, Any]]:
+    for lane, name in _LANES.items():
+        yield {"name": "process_name", "ph": "M", "pid": lane, "tid": 0, "args": {"name": name}}
+        yield {"name": "process_sort_index", "ph": "M", "pid": lane, "tid": 0, "args": {"sort_index": lane}}
+    for lane, row, name in _ROWS.values():
+        yield {"name": "thread_name", "ph": "M", "pid": lane, "tid": row, "args": {"name": name}}
 
 
-def _event(span: Span, start: int) -> dict[str, Any]:
-    return {
-        "name": span.name,
-        "cat": span.lane,
-        "ph": "X",
-        "pid": 1,
-        "tid": _LANES[span.lane][0],
-        "ts": (span.begin - start) / 1e3,
-        "dur": (span.end - span.begin) / 1e3,
-        "args": span.details,
-    }
+def _common(span: Span, moment: int) -> dict[str, Any]:
+    lane, row, _ = _ROWS[span.lane]
+    return {"name": span.name, "cat": span.lane, "pid": lane, "tid": row, "ts": moment / 1e3}
 
 
-def _spans(events: Iterable[dict[str, Any]]) -> Iterable[Span]:
+def _complete(span: Span, start: int) -> Iterator[dict[str, Any]]:
+    length = (span.end - span.begin) / 1e3
+    yield {**_common(span, span.begin - start), "ph": "X", "dur": length, "args": span.details}
+
+
+def _asynchronous(spans: list[Span], start: int) -> list[dict[str, Any]]:
+    """Begin and end of each span, in the order of time; those of a request, which begins with its whole life, share a
+    number. What takes no time is one event.
+    """
+    number = 0
+    numbers: dict[str, int] = {}
+    events: list[tuple[int, int, dict[str, Any]]] = []
+    for place, span in enumerate(spans):
+        if span.name == "request":
+            number += 1
+            numbers[span.details["request_id"]] = number
+        known = {"id": numbers[span.details["request_id"]], "args": span.details}
+        if span.begin == span.end:
+            events.append((span.begin, -place, {**_common(span, span.begin - start), "ph": "n", **known}))
+            continue
+        events.append((span.begin, place, {**_common(span, span.begin - start), "ph": "b", **known}))
+        events.append((span.end, -place, {**_common(span, span.end - start), "ph": "e", **known}))
+    return [event for _, _, event in sorted(events, key=lambda item: item[:2])]
+
+
+def _spans(events: Iterable[dict[str, Any]]) -> Iterator[Span]:
+    begun: dict[tuple[int, str], int] = {}
     for event in events:
-        if event["ph"] == "X":
-            begin, length = round(event["ts"] * 1e3), round(event["dur"] * 1e3)
-            yield Span(str(event["name"]), _CATEGORIES[event["cat"]], begin, begin + length, dict(event["args"]))
+        kind = event["ph"]
+        if kind == "M":
+            continue
+        lane, moment = event["cat"], round(event["ts"] * 1e3)
+        if lane not in _ROWS:
+            raise ValueError(f"there is no lane {lane!r}")
+        name, details = str(event["name"]), dict(event["args"])
+        if kind == "b":
+            begun[event["id"], name] = moment
+        elif kind == "e":
+            yield Span(name, lane, begun.pop((event["id"], name)), moment, details)
+        else:
+            length = round(event["dur"] * 1e3) if kind == "X" else 0
+            yield Span(name, lane, moment, moment + length, details)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepinfer.errors import ConfigError
+from deepinfer.profile.busy_time import BusyTime
 from deepinfer.profile.span import Span
+from deepinfer.profile.step_gaps import StepGaps
 from deepinfer.profile.step_trace import StepTrace
 
 
@@ -48,6 +50,7 @@ class TraceSummary:
         native_share_of_loop: the same where a step lasts until the next one begins.
         phases: parts of a step.
         ops: (name, mean calls of a step, median microseconds of a step), the longest first.
+        gaps: what the device and the host waited for, by kind of step.
     """
 
     kind: str
@@ -58,6 +61,7 @@ class TraceSummary:
     native_share_of_loop: float
     phases: tuple[PhaseShare, ...]
     ops: tuple[tuple[str, float, float], ...]
+    gaps: tuple[StepGaps, ...] = ()
 
     @classmethod
     def of(cls, trace: StepTrace, kind: str) -> TraceSummary:
@@ -66,7 +70,7 @@ class TraceSummary:
         chosen = [step for step in steps if step.details.get("kind") == kind]
         if not chosen:
             raise ConfigError(f"the trace has no {kind} step; trace more steps")
-        calls, ops = (_Busy([s for s in trace.spans if s.lane == lane]) for lane in ("call", "op"))
+        calls, ops = (BusyTime([s for s in trace.spans if s.lane == lane]) for lane in ("call", "op"))
         pairs = zip(steps, steps[1:], strict=False)
         loops = [Span("loop", "host", a.begin, b.begin) for a, b in pairs if a.details.get("kind") == kind]
         return cls(
@@ -78,6 +82,7 @@ class TraceSummary:
             native_share_of_loop=_share(calls, loops or chosen),
             phases=tuple(_phases(trace, chosen, loops, (calls, ops))),
             ops=tuple(_ops(ops, chosen)),
+            gaps=StepGaps.of(trace),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,37 +105,19 @@ class TraceSummary:
                 for item in self.phases
             ],
             "ops": [{"name": name, "calls": calls, "us": us} for name, calls, us in self.ops],
+            "gaps": [item.to_dict() for item in self.gaps],
         }
-
-
-class _Busy:
-    """Spans of one lane, none of which overlaps another unless it lies inside it (then only the outer one counts)."""
-
-    def __init__(self, spans: Sequence[Span]) -> None:
-        self._spans: list[Span] = []
-        for span in sorted(spans, key=lambda span: (span.begin, -span.end)):
-            if not self._spans or span.begin >= self._spans[-1].end:
-                self._spans.append(span)
-        self._begins = [span.begin for span in self._spans]
-
-    def inside(self, outer: Span) -> list[Span]:
-        """Those that begin in a span."""
-        return self._spans[bisect_left(self._begins, outer.begin) : bisect_right(self._begins, outer.end)]
-
-    def us(self, outer: Span) -> float:
-        """Microseconds of a span that are covered."""
-        return sum(min(span.end, outer.end) - span.begin for span in self.inside(outer)) / 1e3
 
 
 def _us(span: Span) -> float:
     return (span.end - span.begin) / 1e3
 
 
-def _share(busy: _Busy, spans: Sequence[Span]) -> float:
+def _share(busy: BusyTime, spans: Sequence[Span]) -> float:
     return statistics.median(busy.us(span) / max(_us(span), 1e-3) for span in spans)
 
 
-def _ops(busy: _Busy, steps: Sequence[Span]) -> list[tuple[str, float, float]]:
+def _ops(busy: BusyTime, steps: Sequence[Span]) -> list[tuple[str, float, float]]:
     """Name, mean number of calls and median microseconds in a step; the longest first."""
     counts: Counter[str] = Counter()
     times: dict[str, list[float]] = {}
@@ -143,7 +130,7 @@ def _ops(busy: _Busy, steps: Sequence[Span]) -> list[tuple[str, float, float]]:
 
 
 def _phases(
-    trace: StepTrace, steps: Sequence[Span], loops: Sequence[Span], busy: tuple[_Busy, _Busy]
+    trace: StepTrace, steps: Sequence[Span], loops: Sequence[Span], busy: tuple[BusyTime, BusyTime]
 ) -> list[PhaseShare]:
     """In the order of a step; behind them what is between the steps."""
     hosts = sorted((s for s in trace.spans if s.lane == "host" and s.name != "step"), key=lambda span: span.begin)
@@ -159,6 +146,6 @@ def _phases(
     return [_phase(name, spans, busy) for name, spans in parts.items()]
 
 
-def _phase(name: str, spans: Sequence[Span], busy: tuple[_Busy, _Busy]) -> PhaseShare:
+def _phase(name: str, spans: Sequence[Span], busy: tuple[BusyTime, BusyTime]) -> PhaseShare:
     native, kernel = (statistics.median(lane.us(span) for span in spans) for lane in busy)
     return PhaseShare(name, statistics.median(_us(span) for span in spans), native, kernel)

@@ -126,10 +126,12 @@ class Worker:
         if runner is not None and ended:
             self._stream.launch(lambda: runner.release(ended))
 
-    def execute(self, plan: StepPlan) -> StepResult:
-        """Run one step from beginning to end."""
+    def execute(self, plan: StepPlan) -> LaunchedStep:
+        """Run one step from beginning to end; it has ended then."""
         self.launch_forward(plan)
-        return self.launch_sample(plan).wait()
+        step = self.launch_sample(plan)
+        step.wait()
+        return step
 
     def launch_forward(self, plan: StepPlan) -> None:
         """Hand the first phase of a step to the device, behind everything launched before."""

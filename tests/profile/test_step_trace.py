@@ -58,13 +58,18 @@ def test_file_is_a_chrome_trace_and_reads_back(tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     made_up().write(file)
     content = json.loads(file.read_text())
-    names = {event["tid"]: event["args"]["name"] for event in content["traceEvents"] if event["name"] == "thread_name"}
-    lanes = {event["name"]: names[event["tid"]] for event in content["traceEvents"] if event["ph"] == "X"}
-    assert lanes["step"] == lanes["forward"] == "host" and lanes["moe"] == "kernels"
+    rows = [event for event in content["traceEvents"] if event["name"] == "thread_name"]
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in rows}
+    complete = [event for event in content["traceEvents"] if event["ph"] == "X"]
+    lanes = {event["name"]: names[event["pid"], event["tid"]] for event in complete}
+    assert (lanes["step"], lanes["forward"], lanes["moe"]) == ("phases", "native calls", "ops")
     back = StepTrace.read(file)
     assert TraceSummary.of(back, "decode") == TraceSummary.of(made_up(), "decode")
     assert back.modes == {"backend": "cpu"} and back.num_lost == 3
-    for text in ("{}", '{"traceEvents": [{"ph": "X"}], "otherData": {"num_lost": 0}}', "[]"):
+    unknown = {"ph": "X", "cat": "moon", "ts": 0, "dur": 1, "name": "step", "args": {}}
+    unbegun = {"ph": "e", "cat": "request", "ts": 0, "id": 1, "name": "queued", "args": {}}
+    wrong = [json.dumps({"traceEvents": [event], "otherData": {"num_lost": 0}}) for event in (unknown, unbegun)]
+    for text in (*wrong, "{}", '{"traceEvents": [{"ph": "X"}], "otherData": {"num_lost": 0}}', "[]"):
         file.write_text(text)
         with pytest.raises(ConfigError, match=r"trace\.json"):
             StepTrace.read(file)
@@ -96,13 +101,13 @@ def test_phases_calls_and_ops_nest() -> None:
         assert {"moe", "sparse_attention", "hc_mix"} <= {s.name for s in inside(trace.spans, calls[0])}
 
 
-def test_reference_backend_has_a_host_lane_only() -> None:
+def test_reference_backend_has_no_native_calls() -> None:
     params = SamplingParams(temperature=0.0, max_tokens=2, ignore_eos=True)
     with LLM(GOLDEN / "nano-s1", backend="reference", numerics="fp32", speculative="off", max_num_seqs=1) as llm:
         with pytest.raises(RuntimeError, match="mine"), llm.trace() as trace:
             llm.generate([[5, 6, 7]], params, use_tqdm=False)
             raise RuntimeError("mine")
-        assert {span.lane for span in trace.spans} == {"host"}
+        assert {span.lane for span in trace.spans} == {"request", "scheduler", "host", "device"}
         assert TraceSummary.of(trace, "decode").native_share == 0
         with llm.trace():  # the broken one has ended
             pass

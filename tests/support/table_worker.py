@@ -62,9 +62,11 @@ class TableWorker:
     def drain(self) -> None:
         self.stream.drain()
 
-    def execute(self, plan: StepPlan) -> StepResult:
+    def execute(self, plan: StepPlan) -> LaunchedStep:
         self.launch_forward(plan)
-        return self.launch_sample(plan).wait()
+        step = self.launch_sample(plan)
+        step.wait()
+        return step
 
     def launch_forward(self, plan: StepPlan) -> None:
         self._forward = self.stream.launch(lambda: self._run_forward(plan))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from deepinfer import LLM, SamplingParams
+from deepinfer.core.launched_step import LaunchedStep
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import StepResult
 from deepinfer.worker import model_runner
@@ -84,16 +85,16 @@ def test_a_sequence_that_ends_between_the_phases_gets_nothing(random_model: Path
         engine, worker = llm._runtime.engine, llm._runtime.worker
         ended: list[StepResult] = []
 
-        def execute(plan: StepPlan) -> StepResult:
+        def execute(plan: StepPlan) -> LaunchedStep:
             worker.launch_forward(plan)
             is_it = plan.kind == "decode" and len(plan.seq_ids) == 3 and min(plan.output_indices.tolist()) >= 3
             if is_it:
                 engine._scheduler.abort(int(plan.seq_ids[1]))
                 worker.release([int(plan.seq_ids[1])])
                 llm.abort("b")
-            result = worker.launch_sample(plan).wait()
-            ended.extend([result] if is_it else [])
-            return result
+            step = worker.launch_sample(plan)
+            ended.extend([step.wait()] if is_it else [])
+            return step
 
         worker.execute = execute  # type: ignore[method-assign]
         outputs = llm.generate(prompts, params, request_ids=["a", "b", "c"], use_tqdm=False)
