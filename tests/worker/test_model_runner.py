@@ -13,10 +13,12 @@ from deepinfer.core.step_result import StepResult
 from deepinfer.worker import model_runner
 from tests.support.golden_case import GOLDEN
 
+BASE: dict[str, Any] = {"speculative": "off", "max_model_len": 32, "block_size": 4, "overlap": False}
+
 
 @pytest.fixture(scope="module")
 def llm() -> Iterator[LLM]:
-    options = {"max_num_seqs": 4, "block_size": 8, "max_model_len": 64, "speculative": "off"}
+    options = {"max_num_seqs": 4, "block_size": 8, "max_model_len": 64, "speculative": "off", "overlap": False}
     with LLM(GOLDEN / "nano-s1", numerics="fp32", **options) as llm:
         yield llm
 
@@ -80,7 +82,7 @@ def test_prompt_scores_are_made_in_bounded_blocks(llm: LLM, monkeypatch: pytest.
 def test_a_sequence_that_ends_between_the_phases_gets_nothing(random_model: Path, options: dict[str, Any]) -> None:
     params = SamplingParams(temperature=0.9, seed=4, max_tokens=12, ignore_eos=True)
     prompts = [[5, 6, 7], [9, 8], [11]]
-    with LLM(random_model, **{"speculative": "off", "max_model_len": 32, "block_size": 4, **options}) as llm:
+    with LLM(random_model, **{**BASE, **options}) as llm:
         expected = llm.generate(prompts, params, use_tqdm=False)
         engine, worker = llm._runtime.engine, llm._runtime.worker
         ended: list[StepResult] = []

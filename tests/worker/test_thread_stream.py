@@ -102,10 +102,10 @@ def test_draining_waits_for_everything(stream: ThreadStream) -> None:
 def test_closing_drains_and_ends_the_thread() -> None:
     stream, ended = ThreadStream(), []
     stream.launch(lambda: (time.sleep(0.01), ended.append(1)))
+    thread = stream._thread
     stream.close()
     stream.close()
-    assert ended == [1]
-    assert not any(thread.name == "deepinfer-device" for thread in threading.enumerate())
+    assert ended == [1] and thread is not None and not thread.is_alive()
     with pytest.raises(EngineClosedError):
         stream.launch(lambda: None)
     ThreadStream().close()
@@ -126,12 +126,11 @@ def test_a_forgotten_stream_ends_its_thread_behind_its_work() -> None:
     stream, held = ThreadStream(), threading.Event()
     ended: list[bool] = []
     stream.launch(lambda: ended.append(held.wait(5)))
-    gone = weakref.ref(stream)
+    gone, thread = weakref.ref(stream), stream._thread
     held.set()
     del stream
     gc.collect()
-    assert gone() is None and ended == [True]
-    assert not any(thread.name == "deepinfer-device" for thread in threading.enumerate())
+    assert gone() is None and ended == [True] and thread is not None and not thread.is_alive()
 
 
 def test_a_stream_may_be_collected_on_its_own_thread() -> None:

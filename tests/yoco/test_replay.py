@@ -198,17 +198,20 @@ def test_prefixes_that_hold_the_cache_are_named(random_model: Path) -> None:
         assert len(generate(llm, other, greedy(2)).outputs[0].token_ids) == 2
 
 
-def test_a_broken_first_step_on_a_prefix_is_computed_again(random_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_broken_first_step_on_a_prefix_is_computed_again(
+    random_model: Path, overlap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is in its rings yet, so another call's broken step does not end it."""
     text, tail = prompts_of([40, 5], 280)
-    with LLM(random_model, speculative="off", max_num_batched_tokens=8, **BASE) as llm:
+    with LLM(random_model, overlap=overlap, speculative="off", max_num_batched_tokens=8, **BASE) as llm:
         handle = llm.save_prefix(generate(llm, text, greedy(1)).request_id, allow_replay=True)
         prompt = {"prefix": handle, "prompt_token_ids": [*text, *tail]}
         wanted = generate(llm, prompt, greedy(3)).outputs[0].token_ids
         stream = llm.stream([text[:8], prompt], greedy(3))
         deltas = [next(stream)]
         with monkeypatch.context() as patch:
-            patch.setattr(llm._runtime.worker, "execute", lambda plan: 1 // 0)
+            patch.setattr(llm._runtime.worker, "launch_forward", lambda plan: 1 // 0)
             with pytest.raises(ZeroDivisionError):
                 llm.generate([[5]], greedy(1), use_tqdm=False)
         deltas += stream
