@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
+import warnings
 from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
@@ -119,12 +120,22 @@ class _TorchMode:
 
     _NAMES: Final = ("default", "warn", "error")
 
+    def __init__(self) -> None:
+        self._was_turned = False
+
     def get(self) -> str:
         return self._NAMES[torch.cuda.get_sync_debug_mode()] if torch.cuda.is_initialized() else "default"
 
     def set(self, mode: str) -> None:
-        if torch.cuda.is_initialized():
+        if not torch.cuda.is_initialized():
+            return
+        if self._was_turned:
             torch.cuda.set_sync_debug_mode(mode)
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch says once that the switch does not find everything
+            torch.cuda.set_sync_debug_mode(mode)
+        self._was_turned = True
 
 
 SYNC_GUARD: Final = SyncGuard(_TorchMode())  # torch's switch is one per process, so what turns it is too

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deepinfer import LLM, RequestDelta
@@ -20,9 +20,9 @@ from tests.support.golden_case import GOLDEN
 PROMPTS = prompts_of(6, 500, 30, seed=5)
 CURVE = {"step": [[1, 1.0], [4, 1.1], [8, 1.6], [16, 3.0], [64, 12.0]], "draft": [[4, 0.3], [16, 0.9]]}
 OPTIONS: dict[str, Any] = {"max_model_len": 64, "block_size": 4, "max_num_batched_tokens": 24, "max_prefill_chunk": 9}
-SMALL: dict[str, Any] = {**OPTIONS, "max_num_seqs": 5, "kv_cache_bytes": 120_000, "numerics": "fp32"}
+SMALL: dict[str, Any] = {**OPTIONS, "max_num_seqs": 5, "kv_cache_bytes": 50_000, "numerics": "fp32"}
 STREAMED = [kind for kind, params in enumerate(KINDS) if "prompt_logprobs" not in params]
-LENGTHS = (3, 6, 14)
+LENGTHS = (3, 9, 20)
 NUMBERS = count()
 Texts = dict[int, tuple[list[int], str]]  # tokens and reason by choice
 
@@ -59,6 +59,8 @@ def engines(request: pytest.FixtureRequest, delays: Delays) -> Iterator[tuple[LL
         LLM(GOLDEN / "nano-s1", overlap=True, speculative=speculative, **SMALL) as overlapped,
     ):
         yield judge, overlapped
+        stats = overlapped.stats()
+        assert stats.num_preemptions > 0 and stats.num_aborted > 0
 
 
 @cache
@@ -80,6 +82,7 @@ def assert_as_alone(judge: LLM, one: Open) -> None:
 
 events = st.one_of(
     st.tuples(st.just("open"), st.integers(0, 5), st.sampled_from(STREAMED), st.sampled_from(LENGTHS)),
+    st.tuples(st.just("open"), st.integers(0, 5), st.sampled_from(STREAMED), st.sampled_from(LENGTHS)),
     st.tuples(st.just("take"), st.integers(0, 7)),
     st.tuples(st.just("take"), st.integers(0, 7)),
     st.tuples(st.just("abort"), st.integers(0, 7)),
@@ -87,6 +90,10 @@ events = st.one_of(
 )
 
 
+crowd = [("open", prompt, 0, 20) for prompt in range(6)] + [("take", place) for place in range(6)] * 3
+
+
+@example(schedule=crowd, device=0.0, host=0.0)
 @settings(max_examples=17, derandomize=True, deadline=None)
 @given(
     schedule=st.lists(events, min_size=8, max_size=40),
