@@ -5,18 +5,15 @@
 #include <vector>
 
 #include "core/scheduler.hpp"
-#include "overlap_steps.hpp"
+#include "draft_steps.hpp"
 
 using namespace deepinfer;
 using namespace deepinfer::testing;
 
 TEST_CASE("overlap: aborted in flight, its id used again at once") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    scheduler.add(spec_of(1, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 20), spec_of(1, 3, 20)});
+    const auto [first, second] = plan_two(scheduler);
     CHECK(scheduler.abort(0));
     scheduler.add(spec_of(0, 2, 20));
     scheduler.check();
@@ -28,11 +25,9 @@ TEST_CASE("overlap: aborted in flight, its id used again at once") {
 }
 
 TEST_CASE("overlap: a stop string found while the next step is in flight") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 20)});
+    const auto [first, second] = plan_two(scheduler);
     book(scheduler, first, {6, 7, 4}, {0, 3}, {1, 1, 1});
     CHECK(scheduler.finish(0, 2));
     scheduler.check();
@@ -49,9 +44,8 @@ TEST_CASE("overlap: a stop string found while the next step is in flight") {
 }
 
 TEST_CASE("overlap: steps are discarded newest first, and what they held is free again") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    prefill(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 20)});
     const StepPlan first = plan_next(scheduler);
     const int64_t num_free = scheduler.num_free_blocks();
     const StepPlan second = plan_next(scheduler);
@@ -71,11 +65,10 @@ TEST_CASE("overlap: steps are discarded newest first, and what they held is free
 }
 
 TEST_CASE("overlap: a copy belongs to the step that makes it, and comes again with the next if that is discarded") {
-    SchedulerConfig config = overlap_config();
+    SchedulerConfig config = draft_config();
     config.replay_tokens = 1;
     Scheduler scheduler(config);
-    scheduler.add(spec_of(0, 5, 20));
-    prefill(scheduler);
+    begin(scheduler, {spec_of(0, 5, 20)});
     const StepPlan first = plan_next(scheduler);
     SequenceSpec spec = spec_of(1, 9, 20);
     spec.prefix_id = scheduler.save_prefix(0);
@@ -94,11 +87,9 @@ TEST_CASE("overlap: a copy belongs to the step that makes it, and comes again wi
 }
 
 TEST_CASE("overlap: a settled step can be discarded, and comes again as it was") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 20)});
+    const auto [first, second] = plan_two(scheduler);
     book(scheduler, first, {6, 4}, {0, 2}, {1, 2, 3});
     const StepPlan exact = *scheduler.settled(second.step_id);
     scheduler.discard(second.step_id);
@@ -107,10 +98,8 @@ TEST_CASE("overlap: a settled step can be discarded, and comes again as it was")
 }
 
 TEST_CASE("overlap: a wrong outcome changes nothing") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    scheduler.add(spec_of(1, 3, 20));
-    prefill(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 20), spec_of(1, 3, 20)});
     const StepPlan first = plan_next(scheduler);
     plan_next(scheduler);
     CHECK(scheduler.abort(0));

@@ -5,18 +5,15 @@
 #include <vector>
 
 #include "core/scheduler.hpp"
-#include "overlap_steps.hpp"
+#include "draft_steps.hpp"
 
 using namespace deepinfer;
 using namespace deepinfer::testing;
 
 TEST_CASE("overlap: a linked plan stands at the bounds, and is exact when the step before it is booked") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 40));
-    scheduler.add(spec_of(1, 5, 40));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 40), spec_of(1, 5, 40)});
+    const auto [first, second] = plan_two(scheduler);
     CHECK(second.previous_step_id == first.step_id);
     CHECK(second.remap == Tokens{0, 1});
     CHECK(second.context_lens == Tokens{7, 9});
@@ -50,19 +47,16 @@ TEST_CASE("overlap: a linked plan stands at the bounds, and is exact when the st
 }
 
 TEST_CASE("overlap: an exact plan is settled from the beginning") {
-    Scheduler scheduler(overlap_config());
+    Scheduler scheduler(draft_config());
     scheduler.add(spec_of(0, 3, 40));
     const auto plan = scheduler.schedule();
     CHECK(scheduler.settled(plan->step_id) == plan);
 }
 
 TEST_CASE("overlap: what stops in the step in flight is a ghost in the next; its blocks are free at once") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 40, {9}));
-    scheduler.add(spec_of(1, 3, 40));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 40, {9}), spec_of(1, 3, 40)});
+    const auto [first, second] = plan_two(scheduler);
     const StepUpdate update = book(scheduler, first, {9, 4}, {0, 1, 2}, {1, 1, 1, 2, 2, 2});
     CHECK(update.finish_reasons == std::vector<FinishReason>{FinishReason::kStop, FinishReason::kRunning});
     CHECK(scheduler.num_running() == 1);
@@ -76,10 +70,8 @@ TEST_CASE("overlap: what stops in the step in flight is a ghost in the next; its
 }
 
 TEST_CASE("overlap: what surely ends by its length is not planned again") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 2));
-    scheduler.add(spec_of(1, 3, 3));
-    prefill(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 2), spec_of(1, 3, 3)});
     const StepPlan first = plan_next(scheduler);
     CHECK(first.num_drafts == Tokens{0, 1});
     const StepPlan second = plan_next(scheduler);
@@ -96,13 +88,11 @@ TEST_CASE("overlap: what surely ends by its length is not planned again") {
 }
 
 TEST_CASE("overlap: bounds come as far as runtime_max_model_len, and blocks to the longest text") {
-    SchedulerConfig config = overlap_config();
+    SchedulerConfig config = draft_config();
     config.max_model_len = 13;
     Scheduler scheduler(config);
-    scheduler.add(spec_of(0, 7, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
+    begin(scheduler, {spec_of(0, 7, 20)});
+    const auto [first, second] = plan_two(scheduler);
     CHECK(second.max_lens == Tokens{13});
     CHECK(second.positions.back() + 1 == config.runtime_max_model_len());
     CHECK(config.runtime_max_model_len() == 15);
@@ -112,9 +102,8 @@ TEST_CASE("overlap: bounds come as far as runtime_max_model_len, and blocks to t
 }
 
 TEST_CASE("overlap: when all surely end, the plan is empty and the step in flight comes first") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 2));
-    prefill(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 2)});
     const StepPlan first = plan_next(scheduler);
     const StepPlan empty = plan_next(scheduler);
     CHECK(empty.kind == StepKind::kEmpty);
@@ -127,14 +116,11 @@ TEST_CASE("overlap: when all surely end, the plan is empty and the step in fligh
 }
 
 TEST_CASE("overlap: nobody is preempted for a bound") {
-    SchedulerConfig config = overlap_config();
+    SchedulerConfig config = draft_config();
     config.num_blocks = 6;
     config.num_drafts = 0;
     Scheduler scheduler(config);
-    scheduler.add(spec_of(0, 3, 20));
-    scheduler.add(spec_of(1, 3, 20));
-    scheduler.add(spec_of(2, 3, 20, {9}));
-    prefill(scheduler);
+    begin(scheduler, {spec_of(0, 3, 20), spec_of(1, 3, 20), spec_of(2, 3, 20, {9})});
     const StepPlan first = plan_next(scheduler);
     CHECK(first.num_seqs() == 3);
     CHECK(plan_next(scheduler).kind == StepKind::kEmpty);  // 5 tokens each, in three blocks
@@ -146,9 +132,8 @@ TEST_CASE("overlap: nobody is preempted for a bound") {
 }
 
 TEST_CASE("overlap: a prefill step over a decode step is exact, and the next step waits for it") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    prefill(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 20)});
     const StepPlan decode = plan_next(scheduler);
     scheduler.add(spec_of(1, 3, 20));
     const StepPlan prompt = plan_next(scheduler);
@@ -163,7 +148,7 @@ TEST_CASE("overlap: a prefill step over a decode step is exact, and the next ste
 }
 
 TEST_CASE("overlap: with more sequences than rows turns rotate, and some are in every other step") {
-    SchedulerConfig config = overlap_config();
+    SchedulerConfig config = draft_config();
     config.max_num_batched_tokens = 4;
     config.max_num_seqs = config.num_state_slots = 6;
     config.num_drafts = 0;
@@ -185,7 +170,7 @@ TEST_CASE("overlap: with more sequences than rows turns rotate, and some are in 
 }
 
 TEST_CASE("overlap: who was not in the step in flight has drafts already, and keeps those planned") {
-    SchedulerConfig config = overlap_config();
+    SchedulerConfig config = draft_config();
     config.max_num_batched_tokens = 4;
     config.max_num_seqs = config.num_state_slots = 6;
     config.num_drafts = 1;
@@ -206,7 +191,7 @@ TEST_CASE("overlap: who was not in the step in flight has drafts already, and ke
 }
 
 TEST_CASE("overlap: the total goes by older rates than those of the drafts to come") {
-    SchedulerConfig config = overlap_config();
+    SchedulerConfig config = draft_config();
     config.varlen = true;
     config.num_blocks = 64;
     const auto num_rows = [&](float older, float newer) {
@@ -226,11 +211,9 @@ TEST_CASE("overlap: the total goes by older rates than those of the drafts to co
 }
 
 TEST_CASE("overlap: times of either step in flight are taken") {
-    Scheduler scheduler(overlap_config());
-    scheduler.add(spec_of(0, 3, 20));
-    prefill(scheduler);
-    const StepPlan first = plan_next(scheduler);
-    const StepPlan second = plan_next(scheduler);
+    Scheduler scheduler(draft_config());
+    begin(scheduler, {spec_of(0, 3, 20)});
+    const auto [first, second] = plan_two(scheduler);
     scheduler.observe_step_ms(first.step_id, {1, 1, 1});
     scheduler.observe_step_ms(second.step_id, {1, 1, 1});
     CHECK_THROWS_WITH_AS(scheduler.observe_step_ms(7, {1, 1, 1}), "step_id is 7, but steps 1 and 2 are in flight",

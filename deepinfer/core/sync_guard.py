@@ -31,17 +31,20 @@ class SyncGuard:
     """Scopes of several threads over one switch.
 
     Each thread has a stack of intents, and the switch follows the topmost ones: without any scope it stands where it
-    stood before the first was opened; "default" as long as any thread's top allows; else "error". So nobody who may
-    wait is ever stopped, and a wait goes unnoticed while another thread may.
+    stood before the first was opened; "default" as long as any thread's top allows; else "error". So nobody inside an
+    allowing scope is ever stopped, and a wait goes unnoticed while another thread is inside one.
+
+    The switch is the whole process's: meanwhile a thread without any scope, the caller's own perhaps, may not wait
+    either. So the guard is a tool for tests and for whoever changes a launch phase, and off until it is enabled.
 
     Only operations that torch counts as synchronizing are found. Waiting for an event is none: deliberate waits pass.
 
     Attributes:
-        enabled: False turns `forbid` into nothing.
+        enabled: while False, `forbid` does nothing.
     """
 
     def __init__(self, mode: SyncMode) -> None:
-        self.enabled = True
+        self.enabled = False
         self._mode = mode
         self._lock = threading.Lock()
         self._stacks: dict[int, list[bool]] = {}  # by thread; whether a scope allows

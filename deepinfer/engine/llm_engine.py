@@ -305,6 +305,8 @@ class LLMEngine:
 
     def _recover(self) -> None:
         """Give up what an exception broke off; without one, nothing is in flight between steps."""
+        if self._steps:
+            self._worker.drain()
         while self._steps:
             self._recovery.give_up(self._steps[-1].plan, self._ready)
             self._steps.pop()

@@ -69,7 +69,9 @@ class OverlappedEngine(LLMEngine):
     def flush(self) -> StepOutputs:
         """See `LLMEngine.flush`."""
         super().flush()
+        self._stepping = True
         self._drop_ghosts()
+        self._stepping = False
         return self._ready
 
     def _drop_ghosts(self) -> None:

@@ -111,7 +111,10 @@ class EngineRuntime:
 def _backend(config: EngineConfig, num_threads: int, environment: EnvReport) -> SelectedBackend:
     if cuda_unavailable(config.device) is None:
         use_kernel_cache(environment.settings.get("kernel_cache_dir"))
-        SYNC_GUARD.enabled = not environment.settings.get("disable_sync_guard", False)
+        if (
+            "disable_sync_guard" in environment.settings
+        ):  # else it stays as it is: other engines are of this process too
+            SYNC_GUARD.enabled = not environment.settings["disable_sync_guard"]
     numerics, invariant = config.numerics, config.batch_invariant
     return select_backend(config.backend, config.device, num_threads, config.cpu_isa, numerics, invariant)
 

@@ -71,7 +71,9 @@ class CapturedCalls:
                     work()
                 finally:
                     graph.capture_end()
-        except torch.cuda.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if "out of memory" not in str(error):  # in torch's own pool, or the driver's
+                raise
             logger.warning("no memory for the CUDA graph of %s, which stays eager: %s", key, error)
             return None
         torch.cuda.current_stream().wait_stream(self._stream)

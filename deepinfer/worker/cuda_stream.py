@@ -1,4 +1,4 @@
-"""A GPU as the device: work hands kernels to torch's current stream, events tell when they have run."""
+"""A GPU as the device: work hands kernels to one stream of torch's, events tell when they have run."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ class CudaStream:
     pinned memory; `wait` waits for their end and then lets the value read that memory (`fetch`).
 
     Args:
-        device: whose current stream orders everything.
+        device: whose current stream orders everything from now on, whatever the caller makes current later: a step may
+            be in flight between two of its calls.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
+        self._stream = torch.cuda.current_stream(device)
         self._clock = _EventClock()
 
     def launch(self, work: Callable[[], T]) -> Launched[T]:
         """Run the host's part now; an exception of it is raised here."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        with torch.cuda.device(self._device):
+        with torch.cuda.stream(self._stream):
             begin.record()
             value = work()
             end.record()

@@ -35,13 +35,12 @@ def decode_sizes(config: EngineConfig, model_config: DeepSeekV41Config) -> Decod
     """Sizes of all decode steps; `config` is resolved."""
     scheduler, num_drafts = config.scheduler, config.speculative.num_drafts or 0
     assert scheduler.max_model_len is not None, "the engine config is not resolved"
-    longest = scheduler.max_model_len + 2 * num_drafts + 1  # what a linked plan reserves blocks for
     return DecodeSizes(
         max_num_seqs=scheduler.max_num_seqs,
         num_drafts=num_drafts,
         num_lookback=model_config.engram_max_ngram_size - 1 if model_config.has_engram else 0,
         max_len=scheduler.max_model_len,
-        max_blocks=scheduler.max_num_seqs * -(-longest // config.cache.block_size),
+        max_blocks=scheduler.max_num_seqs * -(-scheduler.max_model_len // config.cache.block_size),
     )
 
 

@@ -15,7 +15,7 @@ from deepinfer.sampling.proposed_draft import ProposedDraft
 from deepinfer.sampling.token_sampler import TokenSampler
 from deepinfer.worker.token_chooser import first_sample_rows
 
-_SCORE_LIMIT = 60.0
+SCORE_LIMIT = 60.0
 _NO_DRAFT = -1
 
 
@@ -127,7 +127,7 @@ class DraftProposer:
 
     def _confidences(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities float32 [R, G] that drafts are accepted, of their scores [R, G]."""
-        scaled = np.clip(scores / np.asarray(self._temperatures), -_SCORE_LIMIT, _SCORE_LIMIT)
+        scaled = np.clip(scores / np.asarray(self._temperatures), -SCORE_LIMIT, SCORE_LIMIT)
         return (1.0 / (1.0 + np.exp(-np.nan_to_num(scaled)))).astype(np.float32)
 
     def _propose(self, requests: DraftRequests, memory: DraftMemory) -> tuple[np.ndarray, np.ndarray]:

@@ -51,8 +51,10 @@ class StaticExecutor:
         return self.decoder.row_sizes
 
     def takes(self, plan: ForwardPlan) -> bool:
-        """Whether a step runs from static tensors."""
-        return plan.kind == "decode" and not self._probe.is_attached
+        """Whether a step runs from static tensors. A linked one always does: nobody but the device knows its rows, and a
+        hook that was attached since it was planned has to wait for the next.
+        """
+        return plan.kind == "decode" and (plan.previous_step_id >= 0 or not self._probe.is_attached)
 
     def decode(self, plan: ForwardPlan) -> DecodeStep:
         """Run all layers of a plan that it `takes`, linked ones too; rows and hidden states stay on the device."""

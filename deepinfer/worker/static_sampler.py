@@ -121,7 +121,7 @@ class StaticSampler:
         bucket = step.num_seqs
 
         def draft() -> None:
-            rows = step.rows.narrowed(len(step.hidden), bucket)
+            rows = step.rows.narrowed(0, bucket)  # so that one graph serves all numbers of rows
             drafter.follow(rows, self._rules.first(bucket), kinds, self._outcome)
             self._columns.pack_drafts(bucket)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
@@ -16,8 +14,7 @@ from deepinfer.sampling.row_words import RowWords
 from deepinfer.sampling.step_rules import StepRules
 from deepinfer.sampling.step_sampler import StepSampler
 from deepinfer.worker.draft_loop import draft_loop
-
-_SCORE_LIMIT: Final = 60.0
+from deepinfer.worker.draft_proposer import SCORE_LIMIT
 
 
 class StepDrafter:
@@ -57,7 +54,7 @@ class StepDrafter:
         """Run the draft model behind new tokens; writes `draft_ids` and `confidences` of `outcome`.
 
         Args:
-            rows: of the step, with S sequences.
+            rows: of the step, with S sequences; only what it says of these is read.
             rules: of the S sequences.
             kinds: of these rules.
             outcome: its first S rows have tokens.
@@ -83,5 +80,5 @@ class StepDrafter:
 
     def _confidences(self, scores: torch.Tensor) -> torch.Tensor:
         """As `DraftProposer` has them: float32 [S, G] of scores float32 [S, G], in float64 in between."""
-        scaled = (scores.to(torch.float64) / self._temperatures).clamp(-_SCORE_LIMIT, _SCORE_LIMIT)
+        scaled = (scores.to(torch.float64) / self._temperatures).clamp(-SCORE_LIMIT, SCORE_LIMIT)
         return (1.0 / (1.0 + torch.exp(-scaled.nan_to_num()))).to(torch.float32)

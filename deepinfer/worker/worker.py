@@ -163,6 +163,8 @@ class Worker:
             self._stream.close()
         finally:
             self._runner = self.profiler = self.model = self.backend = None
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()  # torch would keep it, and memory plans ask the driver what is free
 
     def _launch(self, work: Callable[[], T], natively: bool) -> Launched[T]:
         """Native work leaves torch alone and runs wherever the stream wants. All other runs on the caller's thread,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+
+from deepinfer.core.sync_guard import SYNC_GUARD
 
 HERE = Path(__file__).parent
 
@@ -14,6 +17,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.gpu)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def guarded() -> Iterator[None]:
+    """No launch phase of these tests may wait for the GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SYNC_GUARD, "enabled", True)
+        yield
 
 
 @pytest.fixture(scope="session")

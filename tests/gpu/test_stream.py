@@ -99,3 +99,11 @@ def test_waiting_inside_a_forbidding_scope_is_an_error(device: torch.device) -> 
     thread.join()
     with pytest.raises(DeviceSyncError), forbid_device_sync():
         tensor.item()
+
+
+def test_order_whatever_the_caller_makes_current(device: torch.device) -> None:
+    """A step may be in flight while the caller's own code picks another stream."""
+    stream = CudaStream(device)
+    with torch.cuda.stream(torch.cuda.Stream(device)):
+        current = stream.launch(lambda: torch.cuda.current_stream(device)).wait()
+    assert current == torch.cuda.current_stream(device)

@@ -166,7 +166,7 @@ def check_device_steps(
     sizes: tuple[int, int, int],
     rejection: bool,
     device: torch.device,
-    run: Callable[[Callable[[], None], DeviceOutcome], None] = lambda work, outcome: work(),
+    run: Callable[[Callable[[], None], list[torch.Tensor]], None] = lambda work, state: work(),
 ) -> tuple[int, int]:
     """Tokens, drafts and confidences of the device's way are those of the host's, step by step.
 
@@ -175,7 +175,7 @@ def check_device_steps(
         sizes: sequences, vocabulary, positions.
         rejection: rule of acceptance.
         device: of the device's way.
-        run: runs a step that writes to an outcome.
+        run: runs a step, which reads and writes some state: the outcome, then what the pool of drafts holds.
 
     Returns how many drafts were judged and how many of them were accepted.
     """
@@ -195,6 +195,9 @@ def check_device_steps(
     drafter = StepDrafter(tables, None, chooser, TEMPERATURES, world.max_positions, device)
     outcome = DeviceOutcome.allocate(max_seqs, NUM_DRAFTS, 0, device)
     rules = StepRules.allocate(max_seqs, device)
+    state = [outcome.tokens, outcome.num_tokens, outcome.draft_ids, outcome.confidences]
+    if pool is not None:
+        state += [pool.weights, pool._owners, pool._first_indices, pool._ids]
     num_judged = num_accepted = 0
     while any(state is not None for state in world.state):
         plan = world.plan()
@@ -215,7 +218,7 @@ def check_device_steps(
             chooser.choose(logits, *step)
             drafter.follow(*step)
 
-        run(work, outcome)
+        run(work, state)
         tokens, draft_ids, confidences = world.step(plan)
         if ghost is not None:
             world.state[ghost], tokens[-1], draft_ids[-1], confidences[-1] = None, [], -1, 0.0

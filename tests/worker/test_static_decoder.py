@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import torch
 
 from deepinfer import LLM, SamplingParams
 from deepinfer.checkpoint.writer import write_random_checkpoint
+from deepinfer.core.probe import Probe
 from deepinfer.worker.eager_calls import EagerCalls
+from deepinfer.worker.static_executor import StaticExecutor
 from tests.support.golden_case import logprob_matrix
 from tests.support.static_engine import static_engine
 from tests.support.tiny_config import tiny_config
@@ -65,3 +68,13 @@ def test_linked_plans(numerics: str, checkpoint: Path) -> None:
         model = llm._runtime.worker.model
         for seed in range(6):
             LinkedModel(model, "float32" if numerics == "fp32" else "fp4", EagerCalls()).check_chain(seed, num_links=4)
+
+
+def test_hooks_wait_for_an_exact_plan() -> None:
+    """Components know nothing of a linked plan's rows, so a hook that comes while one is in flight misses that step."""
+    probe = Probe(())
+    executor = StaticExecutor(SimpleNamespace(), SimpleNamespace(), probe)
+    plans = [SimpleNamespace(kind="decode", previous_step_id=step_id) for step_id in (-1, 4)]
+    assert [executor.takes(plan) for plan in plans] == [True, True]
+    probe.attach(("*",), SimpleNamespace())
+    assert [executor.takes(plan) for plan in plans] == [False, True]

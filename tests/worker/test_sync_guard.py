@@ -39,6 +39,7 @@ def switch() -> Switch:
 @pytest.fixture
 def guard(switch: Switch) -> Iterator[SyncGuard]:
     guard = SyncGuard(switch)
+    guard.enabled = True
     yield guard
     assert not guard._stacks
 

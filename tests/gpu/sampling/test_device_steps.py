@@ -9,13 +9,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from deepinfer.core.device_outcome import DeviceOutcome
 from tests.worker.device_steps import check_device_steps
 
 _SEEDS = itertools.count(secrets.randbelow(2**31))
 
 
-def without_waiting(work: Callable[[], None], outcome: DeviceOutcome) -> None:
+def without_waiting(work: Callable[[], None], state: list[torch.Tensor]) -> None:
     """Torch raises an error at any operation that would wait."""
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -24,13 +23,16 @@ def without_waiting(work: Callable[[], None], outcome: DeviceOutcome) -> None:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def replayed(work: Callable[[], None], outcome: DeviceOutcome) -> None:
-    """A captured graph gives the same as the call: only what the replay wrote is left."""
+def replayed(work: Callable[[], None], state: list[torch.Tensor]) -> None:
+    """A captured graph gives the same as the call: it begins where that began, and only what it wrote is left."""
+    before = [part.clone() for part in state]
     work()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         work()
-    for part in (outcome.tokens, outcome.num_tokens, outcome.draft_ids):
+    for part, value in zip(state, before, strict=True):
+        part.copy_(value)
+    for part in state[:4]:
         part.fill_(-7)
     graph.replay()
 

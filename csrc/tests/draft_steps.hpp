@@ -1,6 +1,7 @@
 // Steps of a small scheduler by hand, with every invariant checked.
 #pragma once
 
+#include <initializer_list>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -12,7 +13,7 @@ namespace deepinfer::testing {
 using Ids = std::vector<int64_t>;
 using Tokens = std::vector<int32_t>;
 
-inline SchedulerConfig overlap_config() {
+inline SchedulerConfig draft_config() {
     return {.num_blocks = 16,
             .block_size = 2,
             .num_state_slots = 4,
@@ -36,6 +37,7 @@ inline StepPlan plan_next(Scheduler& scheduler) {
 
 inline StepUpdate book(Scheduler& scheduler, const StepPlan& plan, Tokens tokens, Tokens cu_tokens,
                        Tokens drafts = {}) {
+    scheduler.check();
     StepUpdate update = scheduler.update(plan.step_id, tokens, cu_tokens, {drafts, {}});
     scheduler.check();
     return update;
@@ -61,6 +63,17 @@ inline void prefill(Scheduler& scheduler, float confidence = 1.0F) {
         }
         book_rated(scheduler, plan, drafts, std::vector<float>(drafts.size(), confidence));
     }
+}
+
+inline void begin(Scheduler& scheduler, std::initializer_list<SequenceSpec> specs, float confidence = 1.0F) {
+    for (const SequenceSpec& spec : specs) scheduler.add(spec);
+    prefill(scheduler, confidence);
+}
+
+// Two steps in flight.
+inline std::pair<StepPlan, StepPlan> plan_two(Scheduler& scheduler) {
+    const StepPlan first = plan_next(scheduler);
+    return {first, plan_next(scheduler)};
 }
 
 }  // namespace deepinfer::testing
