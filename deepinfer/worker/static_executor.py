@@ -51,7 +51,7 @@ class StaticExecutor:
         return self.decoder.row_sizes
 
     def takes(self, plan: ForwardPlan) -> bool:
-        """Whether a step runs from static tensors. A linked one always does: nobody but the device knows its rows, and a
+        """Whether a step runs from static tensors. A linked one always does, as nobody but the device knows its rows: a
         hook that was attached since it was planned has to wait for the next.
         """
         return plan.kind == "decode" and (plan.previous_step_id >= 0 or not self._probe.is_attached)

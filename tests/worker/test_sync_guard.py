@@ -186,3 +186,14 @@ def test_turned_off(guard: SyncGuard, switch: Switch) -> None:
 def test_without_a_gpu_torchs_own_switch_is_left_alone() -> None:
     with forbid_device_sync(), allow_device_sync():
         pass
+
+
+def test_off_until_enabled(switch: Switch) -> None:
+    """The switch is the whole process's: the caller's own threads may wait."""
+    guard = SyncGuard(switch)
+    with guard.forbid():
+        in_threads(switch.wait)
+        switch.wait()
+    guard.enabled = True
+    with guard.forbid(), pytest.raises(RuntimeError, match="synchronizing"):
+        in_threads(switch.wait)
