@@ -111,10 +111,9 @@ class EngineRuntime:
 def _backend(config: EngineConfig, num_threads: int, environment: EnvReport) -> SelectedBackend:
     if cuda_unavailable(config.device) is None:
         use_kernel_cache(environment.settings.get("kernel_cache_dir"))
-        if (
-            "disable_sync_guard" in environment.settings
-        ):  # else it stays as it is: other engines are of this process too
-            SYNC_GUARD.enabled = not environment.settings["disable_sync_guard"]
+        disabled = environment.settings.get("disable_sync_guard")
+        if disabled is not None:  # else it stays as it is, since it is the whole process's
+            SYNC_GUARD.enabled = not disabled
     numerics, invariant = config.numerics, config.batch_invariant
     return select_backend(config.backend, config.device, num_threads, config.cpu_isa, numerics, invariant)
 
