@@ -21,6 +21,7 @@ ELSEWHERE = (
     "tests/model/test_golden.py",
     "tests/model/test_official_layers.py",
 )  # files that have GPU cases beside those of a CPU
+ALONE = ("tests/gpu/test_close.py", "tests/gpu/test_scratch.py")  # they count the GPU's free memory
 
 
 def main(report: Path, names: list[str]) -> int:
@@ -29,15 +30,24 @@ def main(report: Path, names: list[str]) -> int:
         *(ROOT / name for name in ELSEWHERE),
     ]
     outcomes: list[dict[str, Any]] = []
-    with ThreadPoolExecutor(NUM_PARALLEL) as pool:
-        runs = [pool.submit(run_file, path.resolve()) for path in files]
-        for run in as_completed(runs):
-            outcomes.append(run.result())
-            show(outcomes[-1])
-            failed = [outcome["file"] for outcome in outcomes if outcome["exit_code"] not in (0, 5)]
-            result = {"gpu": gpu(), "torch": torch.__version__, "failed": failed, "files": outcomes}
-            report.write_text(json.dumps(result, indent=1), encoding="utf-8")
-    return 1 if failed else 0
+    alone = [path for path in files if str(path.resolve().relative_to(ROOT)) in ALONE]
+    for group, num_parallel in (([path for path in files if path not in alone], NUM_PARALLEL), (alone, 1)):
+        with ThreadPoolExecutor(num_parallel) as pool:
+            runs = [pool.submit(run_file, path.resolve()) for path in group]
+            for run in as_completed(runs):
+                outcomes.append(run.result())
+                show(outcomes[-1])
+                write_report(report, outcomes)
+    return 1 if failed_files(outcomes) else 0
+
+
+def write_report(report: Path, outcomes: list[dict[str, Any]]) -> None:
+    result = {"gpu": gpu(), "torch": torch.__version__, "failed": failed_files(outcomes), "files": outcomes}
+    report.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
+def failed_files(outcomes: list[dict[str, Any]]) -> list[str]:
+    return [outcome["file"] for outcome in outcomes if outcome["exit_code"] not in (0, 5)]
 
 
 def show(outcome: dict[str, Any]) -> None:
