@@ -4,6 +4,7 @@
 #   ./build.sh run      set up, then run the offline example on the bundled model
 #   ./build.sh test     set up, then all C++ and Python tests (further words go to pytest)
 #   ./build.sh lint     set up, then every linter
+#   ./build.sh bridges  set up, then the tests that need lm-eval and Ray (200 MB of packages)
 #   ./build.sh kernels  set up, then compile every GPU kernel for SM90 and SM100 (needs nvcc, no GPU)
 #   ./build.sh sanitize the C++ tests alone, with the address and undefined-behaviour sanitizers, then with the thread's
 # An active virtual environment is used as it is; otherwise .venv is made, with the interpreter that PYTHON names
@@ -54,9 +55,9 @@ pip_install() {
 is_done() { [ "$(cat "$VIRTUAL_ENV/.deepinfer-$1" 2>/dev/null)" = "$2" ]; }
 done_with() { printf '%s' "$2" >"$VIRTUAL_ENV/.deepinfer-$1"; }
 
-# The package with its extension; with the name of an extra ("dev": tests and linters, "gpu": kernels) also that.
+# The package with its extension, and the extras that are named ("dev": tests and linters, "gpu": kernels).
 set_up() {
-  local packages sources
+  local packages sources extra
   packages=$(cat constraints.txt pyproject.toml | sha256sum)
   sources=$(cat setup.py $(find csrc/core csrc/bindings csrc/cpu -type f | sort) | sha256sum)-$packages-$PWD
   if ! is_done build "$sources" || ! ls deepinfer/_C*.so >/dev/null 2>&1; then
@@ -67,12 +68,13 @@ set_up() {
     pip_install --no-build-isolation -e .
     done_with build "$sources"
   fi
-  if [ -n "${1:-}" ] && ! is_done "$1" "$packages"; then
-    say "installing the packages of the extra [$1]"
+  for extra in "$@"; do
+    if is_done "$extra" "$packages"; then continue; fi
+    say "installing the packages of the extra [$extra]"
     pip_install $(python -c 'import sys, tomllib
-print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]])' "$1")
-    done_with "$1" "$packages"
-  fi
+print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]])' "$extra")
+    done_with "$extra" "$packages"
+  done
   say "packages and extension are up to date"
 }
 
@@ -126,6 +128,7 @@ case "${1:-}" in
   "") use_environment; set_up ;;
   run) use_environment; set_up; say "examples/offline_inference.py"; python examples/offline_inference.py "${@:2}" ;;
   test) use_environment; set_up dev; cpp_tests build/cpp; say "Python tests"; python -m pytest "${@:2}" ;;
+  bridges) use_environment; set_up dev eval ray; python -m pytest -m bridge tests/integrations ;;
   sanitize) sanitize ;;
   lint) use_environment; set_up dev; run_linters ;;
   kernels) use_environment; set_up gpu; compile_kernels ;;

@@ -21,6 +21,7 @@ _COMMANDS = {
     "bench": ("deepinfer.cli.bench", "app"),
     "trace": ("deepinfer.cli.trace", "app"),
     "calibrate": ("deepinfer.cli.calibrate", "calibrate"),
+    "eval": ("deepinfer.cli.eval", "evaluate"),
     "warmup": ("deepinfer.cli.warmup", "warmup"),
 }
 
