@@ -29,8 +29,8 @@ class RayGenerator:
         )
 
     All columns are kept, and four added: "text", "token_ids" (int32 arrays), "finish_reason" and "error" (None where
-    all went well; a wrong row harms no other). With temperature 0 or a seed a row's result depends on its prompt and the
-    parameters alone, not on batches or on which actor got it (on a GPU with ``batch_invariant=True``).
+    all went well; a wrong row harms no other). With temperature 0 or a seed a row's result depends on its prompt and
+    the parameters alone, not on batches or on which actor got it (on a GPU with ``batch_invariant=True``).
     """
 
     def __init__(
