@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.numerics import Numerics
+from deepinfer.engine.attached_hooks import captured, replaced
 from deepinfer.engine.call_params import params_per_prompt
 from deepinfer.engine.engine_options import engine_config
 from deepinfer.engine.prefix_handle import PrefixHandle
@@ -299,42 +300,22 @@ class LLM:
         self._require_open()
         return self._runtime.engine.stats()
 
-    @contextmanager
-    def capture(self, *patterns: str) -> Generator[Tap, None, None]:
+    def capture(self, *patterns: str) -> AbstractContextManager[Tap]:
         """Record named tensors of the requests that run inside, e.g. ``capture("layers.*.ffn.experts")``.
 
         Costs nothing when unused. Yields a `Tap`, which stays readable afterwards. A pattern that matched nothing
         gets a warning at the end.
         """
         self._require_open()
-        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
-            message = f"capture() needs at least one name or pattern such as 'layers.*.ffn.experts', not {patterns!r}"
-            raise TypeError(message)
-        tap = Tap(self._runtime.worker.current_rows, self._runtime.engine.request_id_of)
-        probe = self._runtime.worker.probe
-        probe.attach(patterns, tap)
-        try:
-            yield tap
-        finally:
-            probe.detach(tap)
-        for pattern in tap.unmatched(patterns):
-            logger.warning("capture: nothing recorded matches %r; recorded: %s", pattern, ", ".join(tap.names()[:8]))
+        return captured(self._runtime, patterns)
 
-    @contextmanager
-    def replace(self, point: str, function: Callable[..., Any]) -> Generator[None, None, None]:
+    def replace(self, point: str, function: Callable[..., Any]) -> AbstractContextManager[None]:
         """Inside, call ``function(original, *args)`` wherever the component `point` would be called.
 
         Inside another replacement of the same point the inner one counts. RequestError for a point the model lacks.
         """
         self._require_open()
-        if not isinstance(point, str) or not callable(function):
-            raise TypeError(f"replace() takes a component's name and a function, not {point!r} and {function!r}")
-        probe = self._runtime.worker.probe
-        probe.replace(point, function)
-        try:
-            yield
-        finally:
-            probe.restore(point, function)
+        return replaced(self._runtime, point, function)
 
     def trace(self) -> AbstractContextManager[StepTrace]:
         """Inside, note when phases of steps, native calls and ops begin and end; the trace is filled at the end, and

@@ -192,6 +192,11 @@ class LLMEngine:
             recent=self._load.recent(self._step_seconds, counters.num_generated_tokens),
         )
 
+    def drain(self) -> None:
+        """Wait until the device is through with every step launched; what it gave stays with the steps."""
+        if not self._closed:
+            self._worker.drain()
+
     def close(self) -> None:
         """Give everything back; idempotent. Later calls raise EngineClosedError."""
         if not self._closed:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.engine.deferred_interrupt import DeferredInterrupt
@@ -78,6 +79,13 @@ class SyncLoop:
                 self._stepping = False
             if not mailbox.has_mail and not self._may_get_mail(mailbox):
                 raise DeepInferError("this call waits for requests that the engine does not have: a fault of deepinfer")
+
+    @contextmanager
+    def between_steps(self) -> Generator[None, None, None]:
+        """Inside, nothing runs: no thread's step, and the device is through with everything launched."""
+        with self._lock, DeferredInterrupt():
+            self._engine.drain()
+            yield
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """End requests early; from any thread, idempotent. Takes effect at once, or after the step that is running."""

@@ -34,20 +34,21 @@ def traced_steps(runtime: EngineRuntime) -> Generator[StepTrace, None, None]:
         "num_drafts": config.speculative.num_drafts or 0,
         "overlap": bool(config.overlap),
     }
-    runtime.worker.drain()  # native code writes its spans without a lock
-    host = engine.trace = HostTrace()
-    if backend.context is not None:
-        backend.context.start_trace(_CAPACITY)
+    host = HostTrace()
+    with runtime.loop.between_steps():  # native code writes its spans without a lock
+        engine.trace = host
+        if backend.context is not None:
+            backend.context.start_trace(_CAPACITY)
     try:
         yield trace
     finally:
-        engine.trace = None
-        runtime.worker.drain()
-        host.add_lives(engine.unfinished_lives())
-        trace.spans += [*host.spans, *host.request_spans()]
-        if backend.context is not None:
-            trace.spans += [
-                Span(name, "call" if is_call else "op", begin, end)
-                for name, is_call, begin, end in backend.context.stop_trace()
-            ]
-            trace.num_lost = backend.context.num_lost_events
+        with runtime.loop.between_steps():
+            engine.trace = None
+            host.add_lives(engine.unfinished_lives())
+            trace.spans += [*host.spans, *host.request_spans()]
+            if backend.context is not None:
+                trace.spans += [
+                    Span(name, "call" if is_call else "op", begin, end)
+                    for name, is_call, begin, end in backend.context.stop_trace()
+                ]
+                trace.num_lost = backend.context.num_lost_events

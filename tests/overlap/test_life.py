@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -185,6 +186,37 @@ def fails_at(length: int) -> Any:
         return row
 
     return processor
+
+
+@pytest.mark.parametrize("how", ["capture", "replace", "trace"])
+def test_hooks_come_and_go_while_a_step_is_in_flight(
+    llm: LLM, expected: list[list[int]], delays: Delays, how: str
+) -> None:
+    """The step that the device is computing then is of other rows than the newest plan: it must not be recorded."""
+    delays.device = 0.002
+    hooks: dict[str, Any] = {
+        "capture": lambda: llm.capture("*"),
+        "replace": lambda: llm.replace("layers.3.ffn", lambda original, *args: original(*args)),
+        "trace": llm.trace,
+    }
+    tokens: list[list[int]] = [[] for _ in PROMPTS]
+    stream, seen = llm.stream(PROMPTS, PARAMS), 0
+    while True:
+        with hooks[how]() if seen % 5 in (2, 3) else contextlib.nullcontext():
+            delta = next(stream, None)
+        if delta is None:
+            break
+        assert delta.error is None
+        tokens[delta.prompt_index] += delta.token_ids
+        seen += 1
+    assert tokens == expected
+
+
+def test_a_hook_may_outlive_its_engine() -> None:
+    with new_engine() as llm, llm.capture("logits") as tap, llm.trace() as trace:
+        tokens_of(llm)
+        llm.close()
+    assert tap.names() == ["logits"] and trace.spans
 
 
 def test_hooks_see_whole_steps_one_by_one(llm: LLM, expected: list[list[int]]) -> None:
