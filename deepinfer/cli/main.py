@@ -22,6 +22,7 @@ _COMMANDS = {
     "trace": ("deepinfer.cli.trace", "app"),
     "calibrate": ("deepinfer.cli.calibrate", "calibrate"),
     "eval": ("deepinfer.cli.eval", "evaluate"),
+    "experts": ("deepinfer.cli.experts", "app"),
     "warmup": ("deepinfer.cli.warmup", "warmup"),
 }
 

@@ -1,0 +1,109 @@
+"""Line plots as SVG text; needs no plotting library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from deepinfer.errors import ConfigError
+
+_WIDTH: Final = 860
+_HEIGHT: Final = 480
+_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 210, 40, 60  # margins in pixels; the legend stands at the right
+_COLORS: Final = ("#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93", "#00798c", "#8d5a2b", "#777777")
+_NUM_TICKS: Final = 6
+
+
+class LinePlot:
+    """Lines over two linear axes that begin at zero.
+
+    Args:
+        title: stands above.
+        x_label, y_label: what the axes show, with units.
+    """
+
+    def __init__(self, title: str, x_label: str, y_label: str) -> None:
+        self._title = title
+        self._labels = (x_label, y_label)
+        self._lines: list[tuple[str, list[tuple[float, float]], bool]] = []
+
+    def add(self, name: str, points: Sequence[tuple[float, float]], *, marks: bool = False) -> None:
+        """One line through finite points (x, y), none negative, in their order; with a dot on each if `marks`."""
+        assert all(math.isfinite(value) and value >= 0 for point in points for value in point), name
+        self._lines.append((name, list(points), marks))
+
+    def svg(self) -> str:
+        """The whole file's text."""
+        x_max, y_max = (self._extent(axis) for axis in (0, 1))
+        body = [*self._axes(x_max, y_max)]
+        for number, (name, points, marks) in enumerate(self._lines):
+            color = _COLORS[number % len(_COLORS)]
+            dashes = "" if number < len(_COLORS) else ' stroke-dasharray="6 3"'
+            places = [(_x(x / x_max), _y(y / y_max)) for x, y in points]
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+            body.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.8"{dashes}/>')
+            if marks:
+                body += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{color}"/>' for x, y in places]
+            top = _TOP + 10 + 20 * number
+            left = _WIDTH - _RIGHT + 14
+            body.append(f'<line x1="{left}" x2="{left + 22}" y1="{top}" y2="{top}" stroke="{color}"{dashes}/>')
+            body.append(_text(left + 28, top + 4, name, "start"))
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif">'
+        return "\n".join([head, f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>', *body, "</svg>", ""])
+
+    def write(self, path: Path) -> None:
+        """The text into a file, which is replaced. ConfigError when it cannot be written."""
+        try:
+            path.write_text(self.svg(), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"the plot cannot be written to {str(path)!r} ({error})") from error
+
+    def _extent(self, axis: int) -> float:
+        """End of an axis: the next tick above the largest value."""
+        largest = max((point[axis] for _, points, _ in self._lines for point in points), default=0.0) or 1.0
+        step = _tick_step(largest)
+        return step * math.ceil(largest / step - 1e-9)
+
+    def _axes(self, x_max: float, y_max: float) -> list[str]:
+        parts = [
+            _text(_x(0.5), 22, self._title, "middle", 'font-size="15"'),
+            _text(_x(0.5), _HEIGHT - 14, self._labels[0], "middle"),
+        ]
+        turned = f'font-size="12" transform="rotate(-90 20 {_y(0.5):.0f})"'
+        parts.append(_text(20, _y(0.5), self._labels[1], "middle", turned))
+        for value in _ticks(x_max):
+            x = _x(value / x_max)
+            parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_y(0)}" y2="{_y(1)}" stroke="#e4e4e4"/>')
+            parts.append(_text(x, _y(0) + 18, f"{value:,.10g}", "middle"))
+        for value in _ticks(y_max):
+            y = _y(value / y_max)
+            parts.append(f'<line x1="{_x(0)}" x2="{_x(1)}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e4e4e4"/>')
+            parts.append(_text(_x(0) - 8, y + 4, f"{value:,.10g}", "end"))
+        return parts
+
+
+def _x(share: float) -> float:
+    return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _y(share: float) -> float:
+    return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _text(x: float, y: float, text: str, anchor: str, style: str = 'font-size="12"') -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {style}>{escape(text)}</text>'
+
+
+def _tick_step(largest: float) -> float:
+    """1, 2 or 5 times a power of ten."""
+    raw = largest / _NUM_TICKS
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
+
+
+def _ticks(end: float) -> list[float]:
+    step = _tick_step(end)
+    return [number * step for number in range(round(end / step) + 1)]
