@@ -35,7 +35,7 @@ from deepinfer.worker.load_options import LoadOptions
 from deepinfer.worker.memory import MemoryDemand, plan_memory
 from deepinfer.worker.memory_plan import MemoryPlan
 from deepinfer.worker.model_loader import load_model
-from deepinfer.worker.model_runner import ModelRunner
+from deepinfer.worker.model_runner import ModelRunner, PendingResult
 from deepinfer.worker.model_shape import model_shape
 from deepinfer.worker.native_scratch import NativeScratch
 from deepinfer.worker.pinned_torch import pinned_torch
@@ -142,9 +142,15 @@ class Worker:
     def launch_sample(self, plan: StepPlan) -> LaunchedStep:
         """Hand the second phase of the step to the device of which the first was launched last."""
         runner = self._live()
-        natively = runner.samples_natively(plan)
-        sample = self._launch(lambda: runner.sample(plan, natively), natively)
-        return LaunchedStep(self._forward, cast("Launched[StepResult]", sample))  # waiting fetches a pending one
+        natively, forward = runner.samples_natively(plan), self._forward
+
+        def work() -> StepResult | PendingResult:
+            if forward.failed:
+                forward.wait()  # raises why there is nothing to sample from
+            return runner.sample(plan, natively)
+
+        sample = self._launch(work, natively)
+        return LaunchedStep(forward, cast("Launched[StepResult]", sample))  # waiting fetches a pending one
 
     def drain(self) -> None:
         """Wait until the device has done everything launched; exceptions stay with their steps."""

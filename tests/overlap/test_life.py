@@ -141,6 +141,35 @@ def test_a_step_that_fails_on_the_device_is_repeated(
     assert texts == expected and len(calls) > at
 
 
+def test_a_failed_forward_pass_is_what_sampling_on_the_host_reports(
+    llm: LLM, expected: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that there is nothing to sample from."""
+    forward, calls, texts = ModelRunner.forward, [], [[] for _ in PROMPTS]
+
+    def fails(runner: ModelRunner, plan: StepPlan) -> None:
+        calls.append(plan.step_id)
+        if len(calls) == 5:
+            raise OSError("of the device")
+        forward(runner, plan)
+
+    stream = llm.stream(PROMPTS, PARAMS.replace(logprobs=1))
+    monkeypatch.setattr(ModelRunner, "forward", fails)
+    failures = 0
+    while True:
+        try:
+            delta = next(stream)
+        except StopIteration:
+            break
+        except OSError:
+            failures += 1
+            stream = llm.stream(PROMPTS, PARAMS.replace(logprobs=1))
+            texts = [[] for _ in PROMPTS]
+            continue
+        texts[delta.prompt_index] += delta.token_ids
+    assert failures == 1 and texts == expected
+
+
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_step_that_fails_on_the_callers_thread_is_repeated(
     llm: LLM, behind: bool, monkeypatch: pytest.MonkeyPatch
