@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.numerics import Numerics
@@ -84,6 +84,7 @@ class LLM:
     """
 
     _closed = False
+    _build_runtime: Callable[..., EngineRuntime] = staticmethod(EngineRuntime.build)
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class LLM:
         options = {name: value for name, value in locals().items() if name not in ("self", "others")}
         environment = read_environment()
         config = engine_config(options, others, environment)
-        self._runtime = EngineRuntime.build(config, environment)
+        self._runtime = self._build_runtime(config, environment)
         self._request_ids = RequestIds(self._runtime.loop.is_unfinished)
         self._chat_format: ChatFormat | None = None
 
@@ -303,8 +304,7 @@ class LLM:
     def capture(self, *patterns: str) -> AbstractContextManager[Tap]:
         """Record named tensors of the requests that run inside, e.g. ``capture("layers.*.ffn.experts")``.
 
-        Costs nothing when unused. Yields a `Tap`, which stays readable afterwards. A pattern that matched nothing
-        gets a warning at the end.
+        Costs nothing when unused. Yields a `Tap`, readable afterwards too. A pattern without a match gets a warning.
         """
         self._require_open()
         return captured(self._runtime, patterns)
@@ -330,7 +330,7 @@ class LLM:
             self._closed = True
             self._runtime.loop.close()
 
-    def __enter__(self) -> LLM:
+    def __enter__(self) -> Self:
         self._require_open()
         return self
 

@@ -21,6 +21,7 @@ _COMMANDS = {
     "bench": ("deepinfer.cli.bench", "app"),
     "trace": ("deepinfer.cli.trace", "app"),
     "calibrate": ("deepinfer.cli.calibrate", "calibrate"),
+    "check": ("deepinfer.cli.check", "check"),
     "eval": ("deepinfer.cli.eval", "evaluate"),
     "experts": ("deepinfer.cli.experts", "app"),
     "warmup": ("deepinfer.cli.warmup", "warmup"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from deepinfer._C import Scheduler, SchedulerConfig, StepEstimator
+from deepinfer.config.cost_curves import CostCurves
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.core.sync_guard import SYNC_GUARD
@@ -58,12 +62,18 @@ class EngineRuntime:
     worker: Worker
 
     @classmethod
-    def build(cls, config: EngineConfig, environment: EnvReport) -> EngineRuntime:
+    def build(
+        cls,
+        config: EngineConfig,
+        environment: EnvReport,
+        choose_backend: Callable[..., SelectedBackend] | None = None,
+    ) -> EngineRuntime:
         """Load a model and build the engine around it.
 
         Args:
             config: options as given.
             environment: settings that change no result, and variables that the model must agree with.
+            choose_backend: called in place of `select_backend`, with its arguments; may give ops of its own.
 
         Raises ConfigError, CheckpointError or UnsupportedFeatureError before any request is taken.
         """
@@ -71,23 +81,17 @@ class EngineRuntime:
         model_config = DeepSeekV41Config.from_path(directory)
         if model_config.has_engram:
             environment.check_model({"engram_pad_token_id": model_config.engram_pad_token_id})
-        tokenizer_path = (
-            directory if config.tokenizer is None else resolve_model_path(config.tokenizer, None, "tokenizer")
-        )
-        tokenizer = Tokenizer.from_path(tokenizer_path, model_config.bos_token_id, model_config.vocab_size)
+        tokenizer = _tokenizer(config, directory, model_config)
         use_params = config.generation_config == "auto"
         defaults = GenerationDefaults.read(directory, use_params=use_params, vocab_size=model_config.vocab_size)
         num_threads = choose_num_threads(config.num_threads, model_config.hidden_size)
-        backend = _backend(config, num_threads, environment)
+        backend = (choose_backend or select_backend)(*_selection(config, num_threads, environment))
         config = replace(config.resolve(model_config, backend.name), num_threads=num_threads)
         eos_token_ids = tuple(dict.fromkeys((*model_config.eos_token_ids, *defaults.eos_token_ids)))
         num_valid_ids = min(tokenizer.size, model_config.vocab_size)
         worker = Worker(config, model_config, directory, backend, num_valid_ids, eos_token_ids)
-        scheduler = Scheduler(_scheduler_config(config, model_config, worker))
         costs = decode_costs(config, directory / "config.json", worker, environment.settings)
-        if costs is not None:
-            scheduler.set_cost_curves(costs.step, costs.draft, costs.is_guess)
-        scheduler.set_estimator(StepEstimator(worker.model_shape, config.yoco.mode))
+        scheduler = _scheduler(config, model_config, worker, costs)
         modes = _modes(config, backend.name)
         outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)
         pieces = tokenizer.text_pieces(num_valid_ids)
@@ -108,19 +112,35 @@ class EngineRuntime:
         )
 
 
-def _backend(config: EngineConfig, num_threads: int, environment: EnvReport) -> SelectedBackend:
+def _tokenizer(config: EngineConfig, directory: Path, model_config: DeepSeekV41Config) -> Tokenizer:
+    path = directory if config.tokenizer is None else resolve_model_path(config.tokenizer, None, "tokenizer")
+    return Tokenizer.from_path(path, model_config.bos_token_id, model_config.vocab_size)
+
+
+def _selection(config: EngineConfig, num_threads: int, environment: EnvReport) -> tuple[Any, ...]:
+    """Arguments of `select_backend`; where a GPU may be used, its settings are in force afterwards."""
     if cuda_unavailable(config.device) is None:
         use_kernel_cache(environment.settings.get("kernel_cache_dir"))
         disabled = environment.settings.get("disable_sync_guard")
         if disabled is not None:  # else it stays as it is, since it is the whole process's
             SYNC_GUARD.enabled = not disabled
     numerics, invariant = config.numerics, config.batch_invariant
-    return select_backend(config.backend, config.device, num_threads, config.cpu_isa, numerics, invariant)
+    return config.backend, config.device, num_threads, config.cpu_isa, numerics, invariant
 
 
 def _modes(config: EngineConfig, backend: str) -> RunModes:
     wants_confidences = config.speculative.report_confidences
     return RunModes(bool(config.batch_invariant), config.numerics.value, backend, wants_confidences)
+
+
+def _scheduler(
+    config: EngineConfig, model_config: DeepSeekV41Config, worker: Worker, costs: CostCurves | None
+) -> Scheduler:
+    scheduler = Scheduler(_scheduler_config(config, model_config, worker))
+    if costs is not None:
+        scheduler.set_cost_curves(costs.step, costs.draft, costs.is_guess)
+    scheduler.set_estimator(StepEstimator(worker.model_shape, config.yoco.mode))
+    return scheduler
 
 
 def _scheduler_config(config: EngineConfig, model_config: DeepSeekV41Config, worker: Worker) -> SchedulerConfig:
