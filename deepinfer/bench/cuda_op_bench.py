@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -60,6 +61,11 @@ class CudaOpBench:
             with torch.cuda.device(self._device):
                 self._limits = MachineLimits(self._copy_speed(), self._matrix_speed())
         return self._limits
+
+    def release(self) -> None:
+        """Give the memory of operands back, which torch would keep."""
+        gc.collect()
+        torch.cuda.empty_cache()
 
     def about(self) -> dict[str, str]:
         """What the figures were measured with."""

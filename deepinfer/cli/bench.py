@@ -18,6 +18,7 @@ from deepinfer.bench.reliability_plot import PLOT_ENDINGS, draw_reliability, req
 from deepinfer.cli.bench_ops import ops
 from deepinfer.cli.bench_scheduler import scheduler
 from deepinfer.cli.bench_speed import latency, throughput
+from deepinfer.cli.bench_step import step
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.cli.require_paths import require_paths
 from deepinfer.config.speculative_config import SpeculativeConfig
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from deepinfer.llm import LLM
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Measure speed and drafts.")
-for command in (throughput, latency, ops, scheduler):
+for command in (throughput, latency, step, ops, scheduler):
     app.command()(command)
 
 _Model = Annotated[str | None, typer.Option(help="Checkpoint directory or hub id; default: the bundled one.")]
