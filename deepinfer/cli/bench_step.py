@@ -43,23 +43,22 @@ def step(
     """
     kind = device.split(":")[0]
     with reported_errors():
-        if kind not in _DEFAULT_BATCHES:
-            raise ConfigError(f"--device {device!r}: expected cpu, cuda or cuda:<index>")
-        batches = list(dict.fromkeys(batch or _DEFAULT_BATCHES[kind]))
-        _require_sizes(kind, batches, prefill)
-        if kind == "cuda" and numerics is not Numerics.OFFICIAL:
-            raise ConfigError(f"--numerics {numerics.value}: kernels are for 'official'; leave it out on a GPU")
+        batches = list(dict.fromkeys(batch or _DEFAULT_BATCHES.get(kind, ())))
+        _require_options(device, numerics, batches, prefill)
         rows = batches if prefill is None else [*batches, prefill]
         if kind == "cuda":
             about, limits, ops = _ops_of_gpu(model, device, rows, context_len, repeats)
         else:
             about, limits, ops = _ops_of_cpu(model, numerics, rows, context_len, repeats, num_threads)
         about |= {"model": model or "bundled", "context_len": context_len}
-        options = {"device": device, "load_format": load_format, "num_threads": num_threads, "speculative": "off"}
-        longest = max(context_len + 1 + steps, (prefill or 0) + 2)
-        options["numerics"] = numerics.value
-        sizes = {"max_num_seqs": max(batches), "max_model_len": longest}
-        figures = _measure({"model": model, **options, **sizes}, (limits, ops), (context_len, steps, prefill), repeats)
+        options = {"model": model, "device": device, "numerics": numerics.value, "load_format": load_format}
+        options |= {"num_threads": num_threads, "speculative": "off", "max_num_seqs": max(batches)}
+        options["max_model_len"] = max(context_len + 1 + steps, (prefill or 0) + 2)
+        figures = _measure(options, (limits, ops), (context_len, steps, prefill), repeats)
+    _show(about, limits, figures, json)
+
+
+def _show(about: dict[str, Any], limits: MachineLimits, figures: list[StepFigures], json: bool) -> None:
     if json:
         steps_found = [item.to_dict() for item in figures]
         typer.echo(json_format.dumps({"about": about, "limits": limits.to_dict(), "steps": steps_found}, indent=1))
@@ -73,9 +72,14 @@ def step(
     table.show()
 
 
-def _require_sizes(kind: str, batches: list[int], prefill: int | None) -> None:
+def _require_options(device: str, numerics: Numerics, batches: list[int], prefill: int | None) -> None:
     from deepinfer.bench.attention_cases import MOST_SEQUENCES
 
+    kind = device.split(":")[0]
+    if kind not in _DEFAULT_BATCHES:
+        raise ConfigError(f"--device {device!r}: expected cpu, cuda or cuda:<index>")
+    if kind == "cuda" and numerics is not Numerics.OFFICIAL:
+        raise ConfigError(f"--numerics {numerics.value}: kernels are for 'official'; leave it out on a GPU")
     if max(batches) > MOST_SEQUENCES:
         raise ConfigError(f"--batch {max(batches)}: expected at most {MOST_SEQUENCES}")
     if prefill is not None and kind == "cpu":
