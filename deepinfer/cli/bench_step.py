@@ -51,7 +51,12 @@ def step(
         else:
             about, limits, ops = _ops_of_cpu(model, numerics, rows, context_len, repeats, num_threads)
         about |= {"model": model or "bundled", "context_len": context_len}
-        options = {"model": model, "device": device, "numerics": numerics.value, "load_format": load_format}
+        options: dict[str, Any] = {
+            "model": model,
+            "device": device,
+            "numerics": numerics.value,
+            "load_format": load_format,
+        }
         options |= {"num_threads": num_threads, "speculative": "off", "max_num_seqs": max(batches)}
         options["max_model_len"] = max(context_len + 1 + steps, (prefill or 0) + 2)
         figures = _measure(options, (limits, ops), (context_len, steps, prefill), repeats)
