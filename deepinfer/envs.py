@@ -179,7 +179,7 @@ def parse_choice(*choices: str) -> Callable[[str], str]:
 
 _count, _positive, _any_integer = parse_integer(0), parse_integer(1), parse_integer(None)
 _FIXED_GRAPHS = "draft passes follow enforce_eager, and graphs are padded to fixed sizes"
-_ONE_PROCESS = "this version runs in one process"
+_ONE_PROCESS = "experts are not spread over ranks yet"
 _NO_IMAGES = "image input is not built yet"
 _NO_PROFILER = "the profiler is not built yet"
 _NO_PREFIX_CACHE = "prefix cache and state transfer are not built yet"
@@ -350,3 +350,14 @@ def set_default(name: str, value: str | None) -> str | None:
     if value is not None:
         os.environ.setdefault(name, value)
     return os.environ.get(name)
+
+
+def torchrun_variables() -> dict[str, str] | None:
+    """What torchrun tells this process about its world; None where it did not start it."""
+    return dict(os.environ) if "TORCHELASTIC_RUN_ID" in os.environ else None
+
+
+def child_environment(package_home: str) -> dict[str, str]:
+    """The environment of a process that is to find this package, wherever this process has found it."""
+    paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

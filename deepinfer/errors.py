@@ -37,3 +37,18 @@ class EngineClosedError(DeepInferError, RuntimeError):
 
 class DeviceSyncError(DeepInferError, RuntimeError):
     """A fault of this library: a call that waits for the GPU where a step is handed over; the message has its place."""
+
+
+class WorkerFailedError(DeepInferError, RuntimeError):
+    """A worker process of an engine failed, which ended all of them; build a new LLM. A note has its traceback.
+
+    Attributes:
+        rank: of the worker that failed first.
+    """
+
+    def __init__(self, message: str, rank: int) -> None:
+        super().__init__(message, rank)
+        self.rank = rank
+
+    def __str__(self) -> str:
+        return str(self.args[0])

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.numerics import Numerics
 from deepinfer.engine.attached_hooks import captured, replaced
+from deepinfer.engine.build_runtime import build_runtime
 from deepinfer.engine.call_params import params_per_prompt
 from deepinfer.engine.engine_options import engine_config
 from deepinfer.engine.prefix_handle import PrefixHandle
 from deepinfer.engine.prompt_encoder import split_prompts
 from deepinfer.engine.request_batch import RequestBatch
 from deepinfer.engine.request_ids import RequestIds
-from deepinfer.engine.runtime import EngineRuntime
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.tap import Tap
 from deepinfer.engine.traced_steps import traced_steps
@@ -34,6 +34,8 @@ from deepinfer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from deepinfer.engine.chat_call import ChatCall
+    from deepinfer.engine.parallel_runtime import ParallelRuntime
+    from deepinfer.engine.runtime import EngineRuntime
     from deepinfer.text.chat_format import ChatFormat
 
 Params = SamplingParams | Mapping[str, Any] | Sequence[SamplingParams | Mapping[str, Any]] | None
@@ -73,7 +75,7 @@ class LLM:
             SpeculativeConfig's fields; or the path of a calibration file. Tokens are the same with drafts and without.
         yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only a prompt's last n tokens go through
             the upper half of the model, a faster prefill that changes results a little; "mask": to check it.
-        *_parallel_size: not built yet; neutral values only.
+        *_parallel_size: worker processes, and what they share (doc/wide_ep.md): data_parallel_size for now.
         enable_chunked_prefill: whether long prompts are computed in pieces.
         grammar_timeout, grammar_cache_bytes, grammar_disable_cache, grammar_threads, grammar_debug: how grammars of
             structured requests are compiled (`config.grammar_config.GrammarConfig`).
@@ -84,7 +86,7 @@ class LLM:
     """
 
     _closed = False
-    _build_runtime: Callable[..., EngineRuntime] = staticmethod(EngineRuntime.build)
+    _build_runtime: Callable[..., EngineRuntime | ParallelRuntime] = staticmethod(build_runtime)
 
     def __init__(
         self,
@@ -299,7 +301,7 @@ class LLM:
     def stats(self) -> EngineStats:
         """Totals since the engine was built, and its present load."""
         self._require_open()
-        return self._runtime.engine.stats()
+        return self._runtime.stats()
 
     def capture(self, *patterns: str) -> AbstractContextManager[Tap]:
         """Record named tensors of the requests that run inside, e.g. ``capture("layers.*.ffn.experts")``.
@@ -307,7 +309,7 @@ class LLM:
         Costs nothing when unused. Yields a `Tap`, readable afterwards too. A pattern without a match gets a warning.
         """
         self._require_open()
-        return captured(self._runtime, patterns)
+        return captured(self._runtime.local, patterns)
 
     def replace(self, point: str, function: Callable[..., Any]) -> AbstractContextManager[None]:
         """Inside, call ``function(original, *args)`` wherever the component `point` would be called.
@@ -315,14 +317,14 @@ class LLM:
         Inside another replacement of the same point the inner one counts. RequestError for a point the model lacks.
         """
         self._require_open()
-        return replaced(self._runtime, point, function)
+        return replaced(self._runtime.local, point, function)
 
     def trace(self) -> AbstractContextManager[StepTrace]:
         """Inside, note when phases of steps, native calls and ops begin and end; the trace is filled at the end, and
         `StepTrace.write` makes a chrome-trace file of it. One at a time.
         """
         self._require_open()
-        return traced_steps(self._runtime)
+        return traced_steps(self._runtime.local)
 
     def close(self) -> None:
         """Give model and caches back; idempotent. Later use raises EngineClosedError."""

@@ -10,6 +10,7 @@ import typer
 
 from deepinfer.cli.exit_code import ExitCode
 from deepinfer.cli.overlap_option import OverlapOption
+from deepinfer.cli.parallel_option import DataParallelOption
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.sampling_params import SamplingParams
 
@@ -33,6 +34,7 @@ def generate(
     backend: Annotated[str, typer.Option(help="auto, reference, cpu or cuda.")] = "auto",
     max_model_len: Annotated[int | None, typer.Option(help="Prompt and output tokens at most.")] = None,
     overlap: OverlapOption = None,
+    data_parallel_size: DataParallelOption = 1,
     progress: Annotated[bool, typer.Option(help="Progress bar on standard error.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per prompt and line.")] = False,
 ) -> None:
@@ -50,7 +52,7 @@ def generate(
     with reported_errors():
         SamplingParams(**given)  # a wrong value must not cost the loading of a model
     texts = [sys.stdin.read()] if prompts == ["-"] else prompts
-    options: dict[str, Any] = {"model": model, "revision": revision, "numerics": numerics}
+    options = {"model": model, "revision": revision, "numerics": numerics, "data_parallel_size": data_parallel_size}
     options |= {"device": device, "backend": backend, "max_model_len": max_model_len, "overlap": overlap}
     outputs = _run(texts, given, options, progress)
     for output in outputs:

@@ -11,6 +11,7 @@ from deepinfer.config.cache_config import CacheConfig, check_block_size, resolve
 from deepinfer.config.field_error import field_error
 from deepinfer.config.grammar_config import GrammarConfig
 from deepinfer.config.numerics import Numerics
+from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.config.scheduler_config import SchedulerConfig
 from deepinfer.config.size_limits import check_range
 from deepinfer.config.speculative_config import SpeculativeConfig
@@ -30,11 +31,15 @@ _CHOICES = {
 }
 # Public options of later versions, with the values that mean "not used".
 _LATER: dict[str, tuple[Any, ...]] = {
-    "data_parallel_size": (1,),
     "context_parallel_size": (1,),
     "expert_parallel_size": (1,),
 }
-_GROUPS: dict[str, type[Any]] = {"cache": CacheConfig, "scheduler": SchedulerConfig, "grammar": GrammarConfig}
+_GROUPS: dict[str, type[Any]] = {
+    "cache": CacheConfig,
+    "scheduler": SchedulerConfig,
+    "grammar": GrammarConfig,
+    "parallel": ParallelConfig,
+}
 _DEFAULT_TOKEN_BUDGET = {"cuda": 8192}
 _CPU_TOKEN_BUDGET = 2048
 _OVERLAPPED = ("cuda",)  # backends that overlap unless told otherwise
@@ -67,6 +72,7 @@ class EngineConfig:
         cache: cache options.
         scheduler: scheduler options.
         grammar: options of structured output.
+        parallel: ranks, and what they share.
         speculative: options of drafts.
         yoco: which prompt tokens go through the consumer layers.
     """
@@ -89,6 +95,7 @@ class EngineConfig:
     cache: CacheConfig = field(default_factory=CacheConfig)
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     grammar: GrammarConfig = field(default_factory=GrammarConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
     speculative: SpeculativeConfig = field(default_factory=lambda: SpeculativeConfig.parse(None))
     yoco: YocoConfig = field(default_factory=YocoConfig)
 

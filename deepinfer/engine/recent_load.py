@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -21,3 +22,17 @@ class RecentLoad:
     tokens_per_second: float | None
     host_gap_ms: float | None
     device_idle_share: float | None
+
+    @classmethod
+    def total(cls, loads: Sequence[RecentLoad]) -> RecentLoad:
+        """Of several engines that work side by side: steps and tokens add up, waits are the mean over steps."""
+        active = [load for load in loads if load.num_steps]
+        if not active:
+            return cls(0, None, None, None)
+        num_steps = sum(load.num_steps for load in active)
+
+        def mean(name: str) -> float:
+            return sum(load.num_steps * (getattr(load, name) or 0.0) for load in active) / num_steps
+
+        tokens = sum(load.tokens_per_second or 0.0 for load in active)
+        return cls(num_steps, tokens, mean("host_gap_ms"), mean("device_idle_share"))

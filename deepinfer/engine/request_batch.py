@@ -15,7 +15,7 @@ from deepinfer.engine.own_error import own_error
 from deepinfer.engine.progress import Progress
 from deepinfer.engine.prompt_encoder import PromptEncoder, prompt_text
 from deepinfer.engine.prompt_scores import PromptScores
-from deepinfer.engine.sync_loop import SyncLoop
+from deepinfer.engine.request_loop import RequestLoop
 from deepinfer.errors import DeepInferError, RequestError
 from deepinfer.outputs import RequestDelta, RequestFailure, RequestOutput
 from deepinfer.sampling_params import SamplingParams
@@ -34,7 +34,7 @@ class _Prepared:
 class RequestBatch:
     """Lives for one call. A wrong request ends with its own error; leaving an iterator early aborts the rest."""
 
-    def __init__(self, loop: SyncLoop, inputs: InputProcessor, encoder: PromptEncoder, *, streaming: bool) -> None:
+    def __init__(self, loop: RequestLoop, inputs: InputProcessor, encoder: PromptEncoder, *, streaming: bool) -> None:
         self._loop = loop
         self._inputs = inputs
         self._encoder = encoder

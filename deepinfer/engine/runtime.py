@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from deepinfer._C import Scheduler, SchedulerConfig, StepEstimator
@@ -12,16 +11,16 @@ from deepinfer.config.cost_curves import CostCurves
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.core.sync_guard import SYNC_GUARD
-from deepinfer.engine.generation_defaults import GenerationDefaults
 from deepinfer.engine.grammar_queue import GrammarQueue
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.llm_engine import LLMEngine
-from deepinfer.engine.model_path import resolve_model_path
+from deepinfer.engine.model_files import ModelFiles
 from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.overlapped_engine import OverlappedEngine
 from deepinfer.engine.prompt_encoder import PromptEncoder
 from deepinfer.engine.request_limits import RequestLimits
 from deepinfer.engine.run_modes import RunModes
+from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.sync_loop import SyncLoop
 from deepinfer.envs import EnvReport
 from deepinfer.grammar.compiler import GrammarCompiler
@@ -48,6 +47,8 @@ class EngineRuntime:
         engine: the core.
         loop: drives it.
         encoder, inputs: prompt forms and request validation.
+        limits: what a request must fit into.
+        modes: the modes in force.
         worker: owner of the model; here for the research hooks.
     """
 
@@ -59,6 +60,8 @@ class EngineRuntime:
     loop: SyncLoop
     encoder: PromptEncoder
     inputs: InputProcessor
+    limits: RequestLimits
+    modes: RunModes
     worker: Worker
 
     @classmethod
@@ -77,20 +80,14 @@ class EngineRuntime:
 
         Raises ConfigError, CheckpointError or UnsupportedFeatureError before any request is taken.
         """
-        directory = resolve_model_path(config.model, config.revision)
-        model_config = DeepSeekV41Config.from_path(directory)
-        if model_config.has_engram:
-            environment.check_model({"engram_pad_token_id": model_config.engram_pad_token_id})
-        tokenizer = _tokenizer(config, directory, model_config)
-        use_params = config.generation_config == "auto"
-        defaults = GenerationDefaults.read(directory, use_params=use_params, vocab_size=model_config.vocab_size)
+        files = ModelFiles.read(config, environment)
+        model_config, tokenizer, eos_token_ids = files.model_config, files.tokenizer, files.eos_token_ids
         num_threads = choose_num_threads(config.num_threads, model_config.hidden_size)
         backend = (choose_backend or select_backend)(*_selection(config, num_threads, environment))
         config = replace(config.resolve(model_config, backend.name), num_threads=num_threads)
-        eos_token_ids = tuple(dict.fromkeys((*model_config.eos_token_ids, *defaults.eos_token_ids)))
-        num_valid_ids = min(tokenizer.size, model_config.vocab_size)
-        worker = Worker(config, model_config, directory, backend, num_valid_ids, eos_token_ids)
-        costs = decode_costs(config, directory / "config.json", worker, environment.settings)
+        num_valid_ids = files.num_valid_ids
+        worker = Worker(config, model_config, files.directory, backend, num_valid_ids, eos_token_ids)
+        costs = decode_costs(config, files.directory / "config.json", worker, environment.settings)
         scheduler = _scheduler(config, model_config, worker, costs)
         modes = _modes(config, backend.name)
         outputs = OutputProcessor(tokenizer, eos_token_ids, modes, scheduler)
@@ -99,22 +96,29 @@ class EngineRuntime:
         log_interval = environment.settings.get("logging_interval_step", 0)
         engine_class = OverlappedEngine if config.overlap else LLMEngine
         engine = engine_class(worker, scheduler, outputs, log_interval, grammars)
+        limits = _limits(config, scheduler)
         return cls(
             config=config,
             tokenizer=tokenizer,
-            default_params=defaults.params,
-            chat_defaults=defaults.chat,
+            default_params=files.defaults.params,
+            chat_defaults=files.defaults.chat,
             engine=engine,
             loop=SyncLoop(engine),
             encoder=PromptEncoder(tokenizer, num_valid_ids, model_config.image_token_id),
-            inputs=InputProcessor(tokenizer, eos_token_ids, num_valid_ids, _limits(config, scheduler), config.seed),
+            inputs=InputProcessor(tokenizer, eos_token_ids, num_valid_ids, limits, config.seed),
+            limits=limits,
+            modes=modes,
             worker=worker,
         )
 
+    @property
+    def local(self) -> EngineRuntime:
+        """Itself: the engine is in this process."""
+        return self
 
-def _tokenizer(config: EngineConfig, directory: Path, model_config: DeepSeekV41Config) -> Tokenizer:
-    path = directory if config.tokenizer is None else resolve_model_path(config.tokenizer, None, "tokenizer")
-    return Tokenizer.from_path(path, model_config.bos_token_id, model_config.vocab_size)
+    def stats(self) -> EngineStats:
+        """Totals of the engine."""
+        return self.engine.stats()
 
 
 def _selection(config: EngineConfig, num_threads: int, environment: EnvReport) -> tuple[Any, ...]:

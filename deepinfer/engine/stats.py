@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import reduce
+from operator import add
 from typing import Any
 
 from deepinfer.engine.draft_calibration import DraftCalibration
@@ -76,6 +79,11 @@ class EngineStats:
     device_idle_seconds: float
     recent: RecentLoad
 
+    @classmethod
+    def total(cls, engines: Sequence[EngineStats]) -> EngineStats:
+        """Of the replicas of one model: counts and times add up."""
+        return cls(**{item.name: _sum([getattr(stats, item.name) for stats in engines]) for item in fields(cls)})
+
     @property
     def kv_use(self) -> float:
         """Share of the cache blocks that are taken, by sequences or saved prefixes."""
@@ -140,3 +148,13 @@ class EngineStats:
         values["draft_calibration"] = self.draft_calibration.to_dict()
         values |= {"cost": asdict(self.cost), "recent": asdict(self.recent)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _sum(values: list[Any]) -> Any:
+    """Of the same field of several engines."""
+    first = values[0]
+    if isinstance(first, tuple):
+        return tuple(sum(items) for items in zip(*values, strict=True))
+    if isinstance(first, RecentLoad):
+        return RecentLoad.total(values)
+    return reduce(add, values)

@@ -37,6 +37,9 @@ class CostTotals:
         """The same figures as a Python value."""
         return cls(**{field.name: int(getattr(cost, field.name)) for field in fields(cls)})
 
+    def __add__(self, other: CostTotals) -> CostTotals:
+        return CostTotals(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
     @property
     def flops(self) -> int:
         """Two for each multiply-add."""

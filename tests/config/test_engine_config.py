@@ -84,8 +84,8 @@ def test_unknown_option_names_the_nearest():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("data_parallel_size", 2),
-        ("data_parallel_size", True),
+        ("expert_parallel_size", 2),
+        ("context_parallel_size", True),
     ],
 )
 def test_later_options_are_refused_by_name(name, value):

@@ -1,0 +1,47 @@
+"""Options of parallelism: how many ranks there are, and which of them share what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from deepinfer.config.field_error import field_error
+from deepinfer.config.size_limits import check_range
+
+_MAX_RANKS: Final = 4096
+_SIZES: Final = ("data_parallel_size", "context_parallel_size", "expert_parallel_size", "engram_parallel_size")
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelConfig:
+    """Parallel group of EngineConfig. Every rank is a process with the whole model but for what is split here
+    (spec/engine.md 5; there is no tensor and no pipeline parallelism).
+
+    Attributes:
+        data_parallel_size: replicas, each with requests and caches of its own.
+        context_parallel_size: ranks of a replica, which share the rows of a prefill step.
+        expert_parallel_size: ranks that the routed experts are spread over; divides data x context.
+        engram_parallel_size: ranks that the rows of Engram tables are spread over; divides data x context. With 1 every
+            rank reads whole tables.
+    """
+
+    data_parallel_size: int = 1
+    context_parallel_size: int = 1
+    expert_parallel_size: int = 1
+    engram_parallel_size: int = 1
+
+    def __post_init__(self) -> None:
+        for name in _SIZES:
+            check_range(name, getattr(self, name), 1, _MAX_RANKS)
+        if self.world_size > _MAX_RANKS:
+            ranks = f"{self.data_parallel_size} x {self.context_parallel_size}"
+            raise field_error("data_parallel_size x context_parallel_size", ranks, f"at most {_MAX_RANKS} ranks")
+        for name in ("expert_parallel_size", "engram_parallel_size"):
+            if self.world_size % getattr(self, name):
+                expected = f"a divisor of data_parallel_size x context_parallel_size = {self.world_size}"
+                raise field_error(name, getattr(self, name), expected)
+
+    @property
+    def world_size(self) -> int:
+        """Ranks in all."""
+        return self.data_parallel_size * self.context_parallel_size

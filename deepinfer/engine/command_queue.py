@@ -1,0 +1,47 @@
+"""Takes a worker process's commands off its pipe as they come, so that the front end never waits to send one."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from typing import Final
+
+from deepinfer.engine.wire import Wire
+from deepinfer.engine.worker_command import WorkerCommand
+
+_ORPHANED: Final = 70  # exit code
+
+
+class CommandQueue:
+    """A thread of its own reads. When the front end is gone, in whatever way, it ends the process at once, also one
+    that computes or waits for other ranks: no worker outlives its front end.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._commands: queue.SimpleQueue[WorkerCommand] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        threading.Thread(target=self._read, name="deepinfer-commands", daemon=True).start()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the front end has asked for the end, also behind commands that were not taken yet."""
+        return self._closing.is_set()
+
+    def take(self, wait: bool) -> list[WorkerCommand]:
+        """All commands that are there, in order; with `wait` at least one."""
+        taken = [self._commands.get()] if wait else []
+        while not self._commands.empty():
+            taken.append(self._commands.get())
+        return taken
+
+    def _read(self) -> None:
+        try:
+            while not self._closing.is_set():
+                command = self._wire.receive()
+                if command.kind == "close":
+                    self._closing.set()
+                self._commands.put(command)
+        except (EOFError, OSError):
+            os._exit(_ORPHANED)

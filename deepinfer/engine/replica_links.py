@@ -1,0 +1,66 @@
+"""The workers that take requests, by replica, and the questions that are open with them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from deepinfer.engine.worker_command import WorkerCommand
+from deepinfer.engine.worker_pool import WorkerPool
+from deepinfer.errors import RequestError
+from deepinfer.logging import get_logger
+
+logger = get_logger(__name__)
+
+
+class ReplicaLinks:
+    """Sends to replica r's first rank. Nothing raises for a worker that is gone: the pool tells that.
+
+    Args:
+        pool: all workers.
+        ranks: the rank that takes the requests of each replica.
+    """
+
+    def __init__(self, pool: WorkerPool, ranks: list[int]) -> None:
+        self.pool = pool
+        self._workers = [pool.workers[rank] for rank in ranks]
+        self._replicas = {rank: replica for replica, rank in enumerate(ranks)}
+        self._questions: list[deque[list[Any]]] = [deque() for _ in ranks]
+
+    @property
+    def num_replicas(self) -> int:
+        """Replicas."""
+        return len(self._workers)
+
+    def packed(self, command: WorkerCommand) -> bytes:
+        """A command's bytes. RequestError for a request with objects that cannot go to another process."""
+        try:
+            return self._workers[0].wire.pack(command)
+        except Exception as error:  # whatever a caller's objects raise
+            raise RequestError(
+                f"the request cannot go to a worker process: {error}; functions such as logits processors have to be "
+                "importable there (a module's top level)",
+                code="request_not_portable",
+            ) from error
+
+    def send_packed(self, replica: int, message: bytes) -> None:
+        """Send a packed command."""
+        try:
+            self._workers[replica].wire.connection.send_bytes(message)
+        except OSError:
+            logger.debug("replica %d is gone", replica)
+
+    def send(self, replica: int, command: WorkerCommand) -> None:
+        """Pack and send."""
+        self.send_packed(replica, self._workers[replica].wire.pack(command))
+
+    def ask(self, replica: int, question: WorkerCommand) -> list[Any]:
+        """Send a question; the answer will stand in the list, which is empty till then."""
+        answer: list[Any] = []
+        self._questions[replica].append(answer)
+        self.send(replica, question)
+        return answer
+
+    def answer(self, rank: int, value: Any) -> None:
+        """Fill in the answer of the oldest question to a worker."""
+        self._questions[self._replicas[rank]].popleft().append(value)

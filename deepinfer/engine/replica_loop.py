@@ -1,0 +1,219 @@
+"""Gives requests to the replicas in worker processes and hands every output to the call it belongs to."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from deepinfer.core.engine_request import EngineRequest
+from deepinfer.distributed.expected_length import ExpectedLength
+from deepinfer.distributed.replica_balancer import ReplicaBalancer
+from deepinfer.distributed.request_cost import RequestCost
+from deepinfer.engine.deferred_interrupt import DeferredInterrupt
+from deepinfer.engine.mailbox import Mailbox
+from deepinfer.engine.output_builder import OutputBuilder
+from deepinfer.engine.placed_request import PlacedRequest
+from deepinfer.engine.prefix_handle import PrefixHandle
+from deepinfer.engine.replica_links import ReplicaLinks
+from deepinfer.engine.worker_command import WorkerCommand
+from deepinfer.engine.worker_failure import WorkerFailure
+from deepinfer.engine.worker_report import WorkerReport
+from deepinfer.errors import DeepInferError, EngineClosedError, RequestError, UnsupportedFeatureError
+from deepinfer.outputs import RequestOutput
+
+_EACH_ALONE = "each worker process has caches of its own, and a saved prefix lies in one of them"
+
+
+class ReplicaLoop:
+    """See `RequestLoop`. Requests wait here, most tokens first, until a replica has room (`ReplicaBalancer`); how they
+    are spread changes no result, as nothing random depends on it.
+
+    A thread of the pool delivers; calls wait. Whatever ends the workers ends all calls with the same error.
+    """
+
+    def __init__(self, links: ReplicaLinks, balancer: ReplicaBalancer, refusals: OutputBuilder) -> None:
+        """Args:
+        links: to the workers that take requests.
+        balancer: of as many replicas.
+        refusals: makes the outputs of requests that never run.
+        """
+        self._links = links
+        self._balancer = balancer
+        self._refusals = refusals
+        self._lengths = ExpectedLength()
+        self._changed = threading.Condition(threading.RLock())
+        self._mailboxes: dict[str, Mailbox] = {}
+        self._placed: dict[str, PlacedRequest] = {}
+        self._waiting: list[tuple[int, int, PlacedRequest]] = []  # a heap: most tokens first, then as they came
+        self._arrivals = itertools.count()
+        self._failure: WorkerFailure | None = None
+        self._closed = False
+        this = weakref.ref(self)  # the listening thread must not keep it alive
+        links.pool.listen(lambda *news: _called(this, "_take", *news), lambda *news: _called(this, "_fail", *news))
+        weakref.finalize(self, links.pool.kill)
+
+    def add(self, request: EngineRequest, prompt: str | None, prompt_index: int, mailbox: Mailbox) -> None:
+        """Queue a request. Raises RequestError for one that cannot go to another process."""
+        command = WorkerCommand("add", None, request, prompt, prompt_index, mailbox.streaming)
+        message = self._links.packed(command)
+        with self._changed, DeferredInterrupt():  # a failure of workers is the whole call's: `advance` tells it
+            if request.request_id in self._mailboxes:
+                raise RequestError(f"request id {request.request_id!r} is in use", code="duplicate_request_id")
+            num_new = self._lengths.of(request.max_tokens)
+            cost = RequestCost.of_request(len(request.prompt_token_ids), num_new, len(request.choices))
+            placed = PlacedRequest(request.request_id, message, cost)
+            self._mailboxes[request.request_id] = mailbox
+            self._placed[request.request_id] = placed
+            heapq.heappush(self._waiting, (-cost.tokens, next(self._arrivals), placed))
+
+    def refuse(
+        self, request_id: str, error: Exception, prompt: str | None, prompt_token_ids: list[int]
+    ) -> RequestOutput:
+        """See `RequestLoop`."""
+        return self._refusals.refused(request_id, error, prompt, prompt_token_ids)
+
+    def grammar_error(self, request: EngineRequest) -> Exception | None:
+        """See `RequestLoop`; a worker compiles it."""
+        if request.constraint is None:
+            return None
+        error: Exception | None = self._ask(WorkerCommand("ask", "grammar", request), 1)[0]
+        return error
+
+    def save_prefix(self, request_id: str) -> PrefixHandle:
+        """UnsupportedFeatureError."""
+        raise UnsupportedFeatureError(f"save_prefix: {_EACH_ALONE}; build the LLM with data_parallel_size=1")
+
+    def prefix_id_of(self, handle: PrefixHandle | None) -> int | None:
+        """None for None; RequestError for a prefix of another engine."""
+        if handle is not None:
+            raise RequestError("the prefix of the prompt belongs to another LLM", code="prefix_not_found")
+        return None
+
+    def is_unfinished(self, request_id: str) -> bool:
+        """Whether the id is in use."""
+        return request_id in self._mailboxes
+
+    def advance(self, mailbox: Mailbox) -> None:
+        """Wait until the mailbox has something. Raises WorkerFailedError when a worker has failed."""
+        with self._changed:
+            with DeferredInterrupt():
+                self._give_away()
+            while not mailbox.has_mail:
+                self._require_running()
+                if mailbox not in self._mailboxes.values():
+                    raise DeepInferError("this call waits for requests that nobody has: a fault of deepinfer")
+                self._changed.wait()
+
+    def abort(self, request_ids: Iterable[str]) -> None:
+        """See `RequestLoop`. One that still waits here goes to a worker too, which gives the output of an abort."""
+        with self._changed, DeferredInterrupt():
+            if self._failure is not None or self._closed:
+                return
+            for request_id in request_ids:
+                placed = self._placed.get(request_id)
+                if placed is None:
+                    continue
+                if placed.replica is None:
+                    placed.is_withdrawn = True
+                    self._send_request(placed, 0)
+                assert placed.replica is not None
+                self._links.send(placed.replica, WorkerCommand("abort", [request_id]))
+
+    def discard(self, request_ids: Iterable[str], mailbox: Mailbox) -> None:
+        """See `RequestLoop`."""
+        with self._changed:
+            left = [request_id for request_id in request_ids if self._mailboxes.get(request_id) is mailbox]
+            for request_id in left:
+                del self._mailboxes[request_id]
+                if self._placed[request_id].replica is None:
+                    self._placed.pop(request_id).is_withdrawn = True
+        if left:
+            self.abort(left)
+
+    def ask_all(self, question: str) -> list[Any]:
+        """The answers of all replicas, in their order."""
+        return self._ask(WorkerCommand("ask", question), self._links.num_replicas)
+
+    def close(self) -> None:
+        """End the workers; what was unfinished is lost."""
+        with self._changed:
+            self._closed = True
+            self._mailboxes.clear()
+            self._changed.notify_all()
+        self._links.pool.close()
+
+    def _ask(self, question: WorkerCommand, num_replicas: int) -> list[Any]:
+        with self._changed:
+            self._require_running()
+            with DeferredInterrupt():
+                answers = [self._links.ask(replica, question) for replica in range(num_replicas)]
+            while any(not answer for answer in answers):
+                self._require_running()
+                self._changed.wait()
+        return [answer[0] for answer in answers]
+
+    def _give_away(self) -> None:
+        """Send waiting requests to replicas that have room."""
+        while self._waiting and self._failure is None:
+            placed = self._waiting[0][2]
+            if not placed.is_withdrawn:
+                replica = self._balancer.assign(placed.cost)
+                if replica is None:
+                    return
+                placed.is_booked = True
+                self._send_request(placed, replica)
+            heapq.heappop(self._waiting)
+
+    def _send_request(self, placed: PlacedRequest, replica: int) -> None:
+        placed.replica = replica
+        self._links.send_packed(replica, placed.message)
+        placed.message = b""
+
+    def _take(self, rank: int, report: WorkerReport) -> None:
+        """Deliver what a worker has sent; on the pool's thread."""
+        with self._changed:
+            if report.kind == "answer":
+                self._links.answer(rank, report.value)
+            for delta in report.deltas:
+                mailbox = self._mailboxes.get(delta.request_id)
+                if mailbox is not None:
+                    mailbox.deltas.append(delta)
+            for output in report.finished:
+                self._finish(output, report)
+            self._give_away()
+            self._changed.notify_all()
+
+    def _finish(self, output: RequestOutput, report: WorkerReport) -> None:
+        request_id = output.request_id
+        placed = self._placed.pop(request_id, None)
+        if placed is not None and placed.is_booked and placed.replica is not None:
+            self._balancer.finish(placed.replica, placed.cost)
+            for completion in output.outputs:
+                if completion.finish_reason in ("stop", "length"):
+                    self._lengths.observe(len(completion.token_ids))
+        mailbox = self._mailboxes.pop(request_id, None)
+        if mailbox is not None:
+            mailbox.scores[request_id] = report.scores.get(request_id)
+            mailbox.finished.append(output)
+
+    def _fail(self, failure: WorkerFailure) -> None:
+        with self._changed:
+            self._failure = failure
+            self._changed.notify_all()
+
+    def _require_running(self) -> None:
+        if self._failure is not None:
+            raise self._failure.error()
+        if self._closed:
+            raise EngineClosedError("this engine is closed; build a new LLM")
+
+
+def _called(loop: weakref.ref[ReplicaLoop], method: str, *news: Any) -> None:
+    """Call a method of a loop that may be gone."""
+    alive = loop()
+    if alive is not None:
+        getattr(alive, method)(*news)

@@ -1,0 +1,32 @@
+"""One message from the front end to a worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from deepinfer.core.engine_request import EngineRequest
+
+CommandKind = Literal["add", "abort", "ask", "close"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCommand:
+    """Carried out between steps, in the order of sending.
+
+    Attributes:
+        kind: "add": queue `request`; "abort": end the requests `value`, a list of ids; "ask": answer the question
+            `value` ("stats", or "grammar" about `request`); "close": end the process.
+        value: see `kind`.
+        request: see `kind`.
+        prompt: text of its prompt, where one was given.
+        prompt_index: place of the prompt in its call.
+        streaming: whether the call wants deltas.
+    """
+
+    kind: CommandKind
+    value: Any = None
+    request: EngineRequest | None = None
+    prompt: str | None = None
+    prompt_index: int = 0
+    streaming: bool = False

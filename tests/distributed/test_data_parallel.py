@@ -1,0 +1,175 @@
+"""Two replicas in worker processes give what one engine in this process gives."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from deepinfer import LLM, SamplingParams
+from deepinfer.errors import CheckpointError, RequestError, UnsupportedFeatureError, WorkerFailedError
+
+OPTIONS = {"max_model_len": 96, "max_num_seqs": 3, "seed": 7, "max_num_batched_tokens": 24}
+STOP_SECONDS = 5.0  # stated in doc/wide_ep.md
+
+
+def mixed_requests():
+    """Prompts and parameters of uneven lengths: greedy, sampled, seeded, several choices, log-probabilities."""
+    prompts = [{"prompt_token_ids": [5 + (7 * i + j) % 200 for j in range(1 + 9 * i % 50)]} for i in range(12)]
+    kinds = [
+        {"temperature": 0.0},
+        {"temperature": 1.0, "seed": 3, "logprobs": 2},
+        {"temperature": 0.7},
+        {"n": 3, "temperature": 1.0, "max_tokens": 6},
+        {"temperature": 0.0, "prompt_logprobs": 1, "max_tokens": 1},
+        {"temperature": 0.9, "bad_words": ["a"], "logit_bias": {7: 2.0}},
+    ]
+    params = [SamplingParams(**{"max_tokens": 3 + 5 * i % 30, **kinds[i % len(kinds)]}) for i in range(12)]
+    return prompts, params
+
+
+def values(outputs):
+    """All of an output but what tells how it was scheduled."""
+    schedule = {"metrics": None, "num_cached_tokens": None}
+    drafts = {"num_draft_tokens": 0, "num_accepted_tokens": 0}
+    shown = [output.to_dict() | schedule for output in outputs]
+    return [output | {"outputs": [choice | drafts for choice in output["outputs"]]} for output in shown]
+
+
+@pytest.fixture(scope="module")
+def single(random_model):
+    with LLM(random_model, **OPTIONS) as llm:
+        yield llm
+
+
+@pytest.fixture(scope="module")
+def double(random_model):
+    with LLM(random_model, data_parallel_size=2, **OPTIONS) as llm:
+        yield llm
+
+
+def test_outputs_are_those_of_one_engine(single, double):
+    prompts, params = mixed_requests()
+    expected = values(single.generate(prompts, params, use_tqdm=False))
+    assert values(double.generate(prompts, params, use_tqdm=False)) == expected
+    assert double.stats().num_requests == single.stats().num_requests == len(prompts)
+    assert double.stats().num_generated_tokens == single.stats().num_generated_tokens
+
+
+def test_scores_and_streams_are_those_of_one_engine(single, double):
+    pairs = [[4, 5, 6], [7, 8]], [[9, 10], [11]]
+    assert double.score(*pairs) == single.score(*pairs)
+    params = SamplingParams(max_tokens=12, temperature=0.0)
+    texts = []
+    for llm in (single, double):
+        ids = {}
+        for delta in llm.stream([{"prompt_token_ids": [i, 9]} for i in range(3, 8)], params):
+            ids.setdefault(delta.prompt_index, []).extend(delta.token_ids)
+        texts.append(ids)
+    assert texts[0] == texts[1] and len(texts[0]) == 5
+
+
+def test_a_wrong_request_is_its_own_error(double):
+    outputs = double.generate([[5, 6], [10**6], [7]], SamplingParams(max_tokens=2), use_tqdm=False)
+    assert [output.error is None for output in outputs] == [True, False, True]
+    local = SamplingParams(max_tokens=2, logits_processors=[lambda ids, row: row])
+    (output,) = double.generate([[5, 6]], local, use_tqdm=False)
+    assert output.error.code == "request_not_portable"
+    wrong = SamplingParams(structured_outputs={"regex": "("}, max_tokens=4)
+    with pytest.raises(RequestError, match="prompt 0"):
+        double.generate([[5, 6]], wrong, use_tqdm=False, strict=True)
+    (output,) = double.generate([[5, 6]], wrong, use_tqdm=False)
+    assert output.outputs[0].finish_reason == "error"
+
+
+def test_requests_can_be_aborted_and_left(double):
+    stream = double.stream([[5, 6], [7]], SamplingParams(max_tokens=80, ignore_eos=True), request_ids=["a", "b"])
+    next(stream)
+    double.abort("b")
+    assert {delta.finish_reason for delta in stream if delta.request_id == "b"} >= {"abort"}
+    stream = double.stream([[5]] * 20, SamplingParams(max_tokens=80, ignore_eos=True))
+    next(stream)
+    stream.close()
+    assert len(double.generate([[9]], SamplingParams(max_tokens=1), use_tqdm=False)) == 1
+
+
+def test_what_needs_one_process_says_so(double):
+    with pytest.raises(UnsupportedFeatureError, match="data_parallel_size=1"), double.capture("layers.*"):
+        pass
+    with pytest.raises(UnsupportedFeatureError, match="data_parallel_size=1"):
+        double.save_prefix("0", allow_replay=True)
+
+
+def test_a_mistake_at_the_start_comes_as_it_is(tmp_path, random_model):
+    for file in os.listdir(random_model):
+        if not file.endswith(".safetensors"):
+            (tmp_path / file).write_bytes((random_model / file).read_bytes())
+    before = children()
+    with pytest.raises(CheckpointError):
+        LLM(tmp_path, data_parallel_size=2, **OPTIONS)
+    assert children() == before
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_killed_worker_ends_all(random_model, idle):
+    before = children()
+    llm = LLM(random_model, data_parallel_size=2, **OPTIONS)
+    victim, other = sorted(set(children()) - set(before))
+    if not idle:
+        threading.Timer(0.3, os.kill, (victim, signal.SIGKILL)).start()
+    else:
+        os.kill(victim, signal.SIGKILL)
+        begin = time.monotonic()
+        while is_alive(other):
+            assert time.monotonic() < begin + STOP_SECONDS
+            time.sleep(0.02)
+    with pytest.raises(WorkerFailedError, match=r"worker rank \d failed.* signal 9 \(SIGKILL\)"):
+        while True:
+            llm.generate([[5, 6]] * 8, SamplingParams(max_tokens=60, ignore_eos=True), use_tqdm=False)
+    assert children() == before
+    with pytest.raises(WorkerFailedError):
+        llm.generate([[5, 6]], use_tqdm=False)
+    llm.close()
+
+
+def test_workers_do_not_outlive_their_front_end(random_model):
+    script = (
+        "import os, sys, subprocess; from deepinfer import LLM\n"
+        f"llm = LLM({str(random_model)!r}, data_parallel_size=2, max_model_len=64)\n"
+        "print(*[w._process.pid for w in llm._runtime.loop._links.pool.workers], flush=True)\n"
+        "llm.generate([[5, 6]] * 50, {'max_tokens': 60, 'ignore_eos': True}, use_tqdm=False); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as front:
+        pids = [int(pid) for pid in front.stdout.readline().split()]
+        assert len(pids) == 2 and all(map(is_alive, pids))
+        front.kill()
+    end = time.monotonic() + STOP_SECONDS
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def children():
+    """Worker processes of this one that are alive, by number."""
+    found = []
+    for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
+        with contextlib.suppress(OSError):
+            command, status = (Path(f"/proc/{pid}/{name}").read_text() for name in ("cmdline", "status"))
+            if "deepinfer.worker" in command and f"PPid:\t{os.getpid()}\n" in status:
+                found.append(int(pid))
+    return [pid for pid in found if is_alive(pid)]
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(") ", 1)[1][0] != "Z"
+    except OSError:
+        return False
