@@ -52,3 +52,11 @@ class WorkerFailedError(DeepInferError, RuntimeError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class JobError(DeepInferError, ValueError):
+    """A batch job cannot begin or go on as it is; the message names the file and what to do. Nothing done is lost."""
+
+
+class JobWriteError(JobError):
+    """A file of a batch job cannot be written (a full disk, a read-only directory); what was written stays valid."""

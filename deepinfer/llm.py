@@ -14,10 +14,12 @@ from deepinfer.engine.attached_hooks import captured, replaced
 from deepinfer.engine.build_runtime import build_runtime
 from deepinfer.engine.call_params import params_per_prompt
 from deepinfer.engine.engine_options import engine_config
+from deepinfer.engine.mailbox import Mailbox
 from deepinfer.engine.prefix_handle import PrefixHandle
 from deepinfer.engine.prompt_encoder import split_prompts
 from deepinfer.engine.request_batch import RequestBatch
 from deepinfer.engine.request_ids import RequestIds
+from deepinfer.engine.request_queue import RequestQueue
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.tap import Tap
 from deepinfer.engine.traced_steps import traced_steps
@@ -178,6 +180,12 @@ class LLM:
         batch, _ = self._batch(split_prompts(prompts), sampling_params, request_ids, streaming=True)
         return batch.deltas()
 
+    def queue(self) -> RequestQueue:
+        """Requests handed in one by one while others run, outputs taken as they end."""
+        self._require_open()
+        runtime, ids = self._runtime, self._request_ids
+        return RequestQueue(runtime.loop, runtime.inputs, runtime.encoder, ids, runtime.default_params)
+
     def score(
         self, prompts: Any, continuations: Any, *, use_tqdm: UseTqdm = False
     ) -> list[tuple[float, bool, list[float]]]:
@@ -200,7 +208,7 @@ class LLM:
         for request_id, context, target in zip(ids, contexts, targets, strict=True):
             batch.add_scoring(request_id, context, target)
         outputs = batch.in_order(len(ids), use_tqdm)
-        return [_judged(batch, output) for output in outputs]
+        return [batch.judged(output) for output in outputs]
 
     def chat(
         self,
@@ -347,7 +355,7 @@ class LLM:
 
     def _new_batch(self, *, streaming: bool = False) -> RequestBatch:
         runtime = self._runtime
-        return RequestBatch(runtime.loop, runtime.inputs, runtime.encoder, streaming=streaming)
+        return RequestBatch(runtime.loop, runtime.inputs, runtime.encoder, Mailbox(streaming))
 
     def _batch(
         self, prompts: list[Any], params: Any, request_ids: Sequence[str] | None, *, streaming: bool = False
@@ -373,11 +381,3 @@ class LLM:
         conversations = split_conversations(messages)
         per_conversation = params_per_prompt(params, len(conversations), self.default_params)
         return ChatCall(self._chat_format, runtime.tokenizer, conversations, per_conversation, options)
-
-
-def _judged(batch: RequestBatch, output: RequestOutput) -> tuple[float, bool, list[float]]:
-    scores = batch.scores(output.request_id)
-    if output.error is not None or scores is None or not scores.is_complete:
-        reason = output.error or f"it ended early ({output.outputs[0].finish_reason})"
-        raise RequestError(f"scoring request {output.request_id!r} failed: {reason}", code="scoring_failed")
-    return float(scores.logprobs.sum(dtype="float64")), bool(scores.greedy.all()), scores.logprobs.tolist()

@@ -12,3 +12,4 @@ class ExitCode(IntEnum):
     SOME_FAILED = 1
     USAGE = 2
     ENGINE = 3
+    UNFINISHED = 4

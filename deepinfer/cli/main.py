@@ -1,4 +1,7 @@
-"""``deepinfer``: the command line. Exit codes: 0 fine, 1 some prompts failed, 2 usage, 3 the engine failed."""
+"""``deepinfer``: the command line.
+
+Exit codes: 0 fine, 1 some prompts failed, 2 usage, 3 the engine failed, 4 a batch job can go on later.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from deepinfer.cli.output_guard import guarded_output
 _COMMANDS = {
     "generate": ("deepinfer.cli.generate", "generate"),
     "chat": ("deepinfer.cli.chat", "chat"),
+    "batch": ("deepinfer.cli.batch", "app"),
     "inspect": ("deepinfer.cli.inspect", "inspect"),
     "env": ("deepinfer.cli.env", "env"),
     "bench": ("deepinfer.cli.bench", "app"),

@@ -8,7 +8,16 @@ from contextlib import contextmanager
 import typer
 
 from deepinfer.cli.exit_code import ExitCode
-from deepinfer.errors import ConfigError, DeepInferError, RequestError, UnsupportedFeatureError
+from deepinfer.errors import (
+    ConfigError,
+    DeepInferError,
+    JobError,
+    JobWriteError,
+    RequestError,
+    UnsupportedFeatureError,
+)
+
+_USAGE = (RequestError, ConfigError, JobError, UnsupportedFeatureError)
 
 
 @contextmanager
@@ -19,7 +28,7 @@ def reported_errors() -> Generator[None, None, None]:
     except typer.Exit:
         raise
     except Exception as error:
-        is_usage = isinstance(error, (RequestError, ConfigError, UnsupportedFeatureError))
+        is_usage = isinstance(error, _USAGE) and not isinstance(error, JobWriteError)
         shown = str(error) if isinstance(error, DeepInferError) else repr(error)
         if isinstance(error, OSError) and error.strerror:
             shown = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

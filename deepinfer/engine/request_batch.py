@@ -14,7 +14,6 @@ from deepinfer.engine.mailbox import Mailbox
 from deepinfer.engine.own_error import own_error
 from deepinfer.engine.progress import Progress
 from deepinfer.engine.prompt_encoder import PromptEncoder, prompt_text
-from deepinfer.engine.prompt_scores import PromptScores
 from deepinfer.engine.request_loop import RequestLoop
 from deepinfer.errors import DeepInferError, RequestError
 from deepinfer.outputs import RequestDelta, RequestFailure, RequestOutput
@@ -34,11 +33,11 @@ class _Prepared:
 class RequestBatch:
     """Lives for one call. A wrong request ends with its own error; leaving an iterator early aborts the rest."""
 
-    def __init__(self, loop: RequestLoop, inputs: InputProcessor, encoder: PromptEncoder, *, streaming: bool) -> None:
+    def __init__(self, loop: RequestLoop, inputs: InputProcessor, encoder: PromptEncoder, mailbox: Mailbox) -> None:
         self._loop = loop
         self._inputs = inputs
         self._encoder = encoder
-        self._mailbox = Mailbox(streaming)
+        self._mailbox = mailbox
         self._prepared: list[_Prepared] = []
 
     def add_generation(self, request_id: str, prompt: Any, params: SamplingParams | DeepInferError) -> None:
@@ -97,7 +96,7 @@ class RequestBatch:
         """Submit everything and yield (place in the call, output) as requests end."""
         places = {item.request_id: index for index, item in enumerate(self._prepared)}
         try:
-            self._submit()
+            self.submit()
             for _ in range(len(self._prepared)):
                 while not self._mailbox.finished:
                     self._loop.advance(self._mailbox)
@@ -110,7 +109,7 @@ class RequestBatch:
         """Submit everything and yield what each step adds, until every request has ended."""
         num_running, mailbox = len(self._prepared), self._mailbox
         try:
-            self._submit()
+            self.submit()
             while num_running or mailbox.deltas:
                 while mailbox.finished:  # looked at first: what ends a request comes behind its last delta
                     mailbox.finished.popleft()
@@ -122,11 +121,16 @@ class RequestBatch:
         finally:
             self._loop.discard([item.request_id for item in self._prepared], mailbox)
 
-    def scores(self, request_id: str) -> PromptScores | None:
-        """Prompt log-probabilities of an ended request."""
-        return self._mailbox.scores.get(request_id)
+    def judged(self, output: RequestOutput) -> tuple[float, bool, list[float]]:
+        """What a request that judged a continuation found, as `LLM.score` returns it. RequestError if it failed."""
+        scores = self._mailbox.scores.get(output.request_id)
+        if output.error is not None or scores is None or not scores.is_complete:
+            reason = output.error or f"it ended early ({output.outputs[0].finish_reason})"
+            raise RequestError(f"scoring request {output.request_id!r} failed: {reason}", code="scoring_failed")
+        return float(scores.logprobs.sum(dtype="float64")), bool(scores.greedy.all()), scores.logprobs.tolist()
 
-    def _submit(self) -> None:
+    def submit(self) -> None:
+        """Hand everything that was prepared to the engine; what it refuses is answered at once."""
         for index, item in enumerate(self._prepared):
             error = item.error
             if item.request is not None:

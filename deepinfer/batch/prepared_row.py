@@ -1,0 +1,34 @@
+"""A row that is ready to be computed, or known to fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deepinfer.batch.input_row import InputRow
+from deepinfer.errors import DeepInferError
+from deepinfer.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from deepinfer.text.chat_prompt import ChatPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRow:
+    """Made by `RowPreparer`.
+
+    Attributes:
+        row: as it was read.
+        key: 16 hexadecimal digits of what the result depends on.
+        token_ids: the prompt; empty when there is an error.
+        params: every sampling parameter; None when there is an error.
+        chat: the rendered conversation; None for a prompt.
+        error: why the row cannot be computed.
+    """
+
+    row: InputRow
+    key: str
+    token_ids: list[int]
+    params: SamplingParams | None
+    chat: ChatPrompt | None
+    error: DeepInferError | None

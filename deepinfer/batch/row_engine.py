@@ -1,0 +1,49 @@
+"""What a worker needs of an engine; `deepinfer.LLM` has it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from deepinfer.config.engine_config import EngineConfig
+from deepinfer.outputs import RequestOutput
+
+
+class RowQueue(AbstractContextManager["RowQueue"], Protocol):
+    """Requests in flight, as `engine.request_queue.RequestQueue` has them."""
+
+    def __len__(self) -> int: ...
+    def add(self, prompt: Any, sampling_params: Any = None, *, request_id: str | None = None) -> str: ...
+    def poll(self) -> list[RequestOutput]: ...
+
+
+class EngineFigures(Protocol):
+    """The figures of `LLM.stats` that a job reports."""
+
+    @property
+    def num_prefill_steps(self) -> int: ...
+    @property
+    def num_prefill_tokens(self) -> int: ...
+    @property
+    def num_decode_tokens(self) -> int: ...
+    @property
+    def num_recomputed_tokens(self) -> int: ...
+    @property
+    def num_preemptions(self) -> int: ...
+    @property
+    def num_generated_tokens(self) -> int: ...
+    @property
+    def num_drafts_verified(self) -> int: ...
+    @property
+    def num_drafts_accepted(self) -> int: ...
+    @property
+    def kv_use(self) -> float: ...
+
+
+class RowEngine(Protocol):
+    """A loaded model."""
+
+    @property
+    def config(self) -> EngineConfig: ...
+    def queue(self) -> Any: ...
+    def stats(self) -> EngineFigures: ...
