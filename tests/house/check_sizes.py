@@ -24,6 +24,7 @@ MANY_PARAMETERS = {
     "tilelang_ops/": "kernel bodies",
     "deepinfer/cli/": "a command's parameters are its options",
     "deepinfer/llm.py": "keyword options of the public class",
+    "examples/train_mini/pieces/": "a piece's signature is its tensors",
     "tests/": "parametrized cases and fixtures",
 }
 

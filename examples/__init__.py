@@ -1,0 +1,1 @@
+"""Programs that use the library, and the recipe of the bundled model."""

@@ -1,0 +1,1 @@
+"""Documents: public texts, and tasks, stories and talk that are generated."""
