@@ -28,6 +28,7 @@ _COMMANDS = {
     "check": ("deepinfer.cli.check", "check"),
     "eval": ("deepinfer.cli.eval", "evaluate"),
     "experts": ("deepinfer.cli.experts", "app"),
+    "plan-parallel": ("deepinfer.cli.plan_parallel", "plan_parallel"),
     "warmup": ("deepinfer.cli.warmup", "warmup"),
 }
 

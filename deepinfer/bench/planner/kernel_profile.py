@@ -1,0 +1,95 @@
+"""Measured times of every op of a model on one GPU, and of decode steps made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from deepinfer.bench.planner.measured_step import MeasuredStep
+from deepinfer.bench.planner.op_point import OpPoint
+from deepinfer.config.field_reader import is_finite_number
+from deepinfer.config.strict_json import read_json_object, shown_path
+from deepinfer.errors import ConfigError
+
+OpKey = tuple[str, str]  # (op, use), as `deepinfer bench ops` names them
+
+_LAUNCH_US: Final = 3.0  # of a floor (decisions 30)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProfile:
+    """What `deepinfer bench ops --device cuda --json` prints, and in "steps" what whole steps took.
+
+    Attributes:
+        name: of the file, for messages.
+        context_len: tokens before the rows.
+        bytes_per_us, multiply_adds_per_us: limits of the GPU.
+        ops: points of each use of an op, rows ascending.
+        shapes: operand shapes of each use at its first point.
+        steps: measured steps, maybe none.
+    """
+
+    name: str
+    context_len: int
+    bytes_per_us: float
+    multiply_adds_per_us: float
+    ops: Mapping[OpKey, tuple[OpPoint, ...]]
+    shapes: Mapping[OpKey, str]
+    steps: tuple[MeasuredStep, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> KernelProfile:
+        """From a file. ConfigError names it and what it lacks."""
+        content = read_json_object(path)
+        name = shown_path(path)
+        try:
+            limits = content["limits"]
+            ops, shapes = _read_ops(content["ops"])
+            profile = cls(
+                name=name,
+                context_len=int(content["about"]["context_len"]),
+                bytes_per_us=float(limits["gigabytes_per_second"]) * 1e3,
+                multiply_adds_per_us=float(limits["giga_multiply_adds_per_second"]) * 1e3,
+                ops=ops,
+                shapes=shapes,
+                steps=tuple(MeasuredStep(**step) for step in content.get("steps", ())),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            expectation = "expected what deepinfer bench ops --device cuda --json prints"
+            raise ConfigError(f"{name}: no profile of kernels ({error!r}); {expectation}") from error
+        return profile
+
+    def points(self, key: OpKey) -> tuple[OpPoint, ...]:
+        """Of one use of an op. ConfigError when it was not measured."""
+        if key not in self.ops:
+            raise ConfigError(f"{self.name}: no times of {key[0]} ({key[1]}), which the model calls; measure it again")
+        return self.ops[key]
+
+    def at_floors(self) -> KernelProfile:
+        """The same with every op as fast as the GPU's limits let it be: its bytes at the speed of a copy or its
+        multiply-adds at that of a bf16 product, whichever takes longer, and 3 us (decisions 30). Steps are left out.
+        """
+        floors = {key: tuple(self._floor(point) for point in points) for key, points in self.ops.items()}
+        return replace(self, ops=floors, steps=())
+
+    def _floor(self, point: OpPoint) -> OpPoint:
+        work = max(point.num_bytes / self.bytes_per_us, point.multiply_adds / self.multiply_adds_per_us)
+        return replace(point, us=min(point.us, work + _LAUNCH_US))
+
+
+def _read_ops(rows: list[dict[str, Any]]) -> tuple[dict[OpKey, tuple[OpPoint, ...]], dict[OpKey, str]]:
+    found: dict[OpKey, list[OpPoint]] = {}
+    shapes: dict[OpKey, str] = {}
+    for row in rows:
+        us = row["backends"]["cuda"]["median_us"]
+        if not is_finite_number(us) or us <= 0:
+            raise ValueError(f"{row['op']}: {us!r} us")
+        key = (row["op"], row["use"])
+        point = OpPoint(int(row["rows"]), float(us), float(row["bytes"]), float(row["multiply_adds"] or 0))
+        found.setdefault(key, []).append(point)
+        shapes.setdefault(key, row["shapes"])
+    if not found:
+        raise ValueError("no op")
+    return {key: tuple(sorted(points, key=lambda point: point.rows)) for key, points in found.items()}, shapes
