@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 def place_replicas(shares: npt.NDArray[np.float64], num_ranks: int) -> npt.NDArray[np.int64]:
     """Greedy: replicas by descending load, each to the rank with a free place where the sum over steps of the largest
-    load of a rank grows least (spec/engine.md 5.6). Ties go to the less loaded rank, then to the lower one.
+    load of a rank grows least (spec/engine.md 5.6). Ties go to the less loaded rank, which is our own rule, then to the
+    lower one.
 
     Args:
         shares: float64 [steps, num_physical], tokens that each replica of one layer gets.

@@ -15,6 +15,7 @@ from deepinfer.errors import ConfigError
 
 OpKey = tuple[str, str]  # (op, use), as `deepinfer bench ops` names them
 
+_LIMITS: Final = ("gigabytes_per_second", "giga_multiply_adds_per_second")
 _LAUNCH_US: Final = 3.0  # of a floor (decisions 30)
 
 
@@ -45,16 +46,16 @@ class KernelProfile:
         content = read_json_object(path)
         name = shown_path(path)
         try:
-            limits = content["limits"]
+            limits = [_above_zero(content["limits"], name) for name in _LIMITS]
             ops, shapes = _read_ops(content["ops"])
             profile = cls(
                 name=name,
-                context_len=int(content["about"]["context_len"]),
-                bytes_per_us=float(limits["gigabytes_per_second"]) * 1e3,
-                multiply_adds_per_us=float(limits["giga_multiply_adds_per_second"]) * 1e3,
+                context_len=round(_above_zero(content["about"], "context_len")),
+                bytes_per_us=limits[0] * 1e3,
+                multiply_adds_per_us=limits[1] * 1e3,
                 ops=ops,
                 shapes=shapes,
-                steps=tuple(MeasuredStep(**step) for step in content.get("steps", ())),
+                steps=tuple(map(MeasuredStep.parse, content.get("steps", ()))),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             expectation = "expected what deepinfer bench ops --device cuda --json prints"
@@ -80,16 +81,22 @@ class KernelProfile:
 
 
 def _read_ops(rows: list[dict[str, Any]]) -> tuple[dict[OpKey, tuple[OpPoint, ...]], dict[OpKey, str]]:
-    found: dict[OpKey, list[OpPoint]] = {}
+    found: dict[OpKey, dict[int, OpPoint]] = {}  # by rows: what is measured again replaces it
     shapes: dict[OpKey, str] = {}
     for row in rows:
-        us = row["backends"]["cuda"]["median_us"]
-        if not is_finite_number(us) or us <= 0:
-            raise ValueError(f"{row['op']}: {us!r} us")
+        us = _above_zero(row["backends"]["cuda"], "median_us")
+        rows_of_step = round(_above_zero(row, "rows"))
         key = (row["op"], row["use"])
-        point = OpPoint(int(row["rows"]), float(us), float(row["bytes"]), float(row["multiply_adds"] or 0))
-        found.setdefault(key, []).append(point)
+        point = OpPoint(rows_of_step, us, float(row["bytes"]), float(row["multiply_adds"] or 0))
+        found.setdefault(key, {})[rows_of_step] = point
         shapes.setdefault(key, row["shapes"])
     if not found:
         raise ValueError("no op")
-    return {key: tuple(sorted(points, key=lambda point: point.rows)) for key, points in found.items()}, shapes
+    return {key: tuple(points[number] for number in sorted(points)) for key, points in found.items()}, shapes
+
+
+def _above_zero(values: Mapping[str, Any], name: str) -> float:
+    value = values[name]
+    if not is_finite_number(value) or value <= 0:
+        raise ValueError(f"{name} is {value!r}, not a number above 0")
+    return float(value)

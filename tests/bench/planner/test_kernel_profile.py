@@ -34,11 +34,35 @@ def changed(tmp_path: Path, change: Any) -> Path:
         lambda content: content["ops"][0]["backends"].pop("cuda"),
         lambda content: content["steps"][0].update(colour="red"),
         lambda content: content["about"].update(context_len=None),
+        lambda content: content["limits"].update(gigabytes_per_second=0),
+        lambda content: content["ops"][0].update(rows=0),
+        lambda content: content["steps"][0].update(part="half"),
+        lambda content: content["steps"][0].update(ms="3"),
+        lambda content: content["steps"][0].update(num_seqs=0),
+        lambda content: content["steps"][0]["changes"].update(num_layers=3),
+        lambda content: content.update(steps=[3]),
     ],
 )
 def test_a_file_that_is_no_profile_is_refused_by_name(tmp_path: Path, change: Any):
     with pytest.raises(ConfigError, match="changed.json"):
         KernelProfile.read(changed(tmp_path, change))
+
+
+@pytest.mark.parametrize("changes", [{"num_hidden_layers": 3}, {"num_hidden_layers": "three"}, {"compress_ratios": 7}])
+def test_a_step_of_an_impossible_model_is_refused(changes: dict[str, Any]):
+    with pytest.raises(ConfigError):
+        replace(h200().steps[0], changes=changes).config(published())
+
+
+def test_an_op_measured_twice_has_its_last_time(tmp_path: Path):
+    def again(content: Any) -> None:
+        row = json.loads(json.dumps(content["ops"][0]))
+        row["backends"]["cuda"]["median_us"] = 123.0
+        content["ops"].append(row)
+
+    key = ("expand_embedding", "embedding")
+    points = KernelProfile.read(changed(tmp_path, again)).points(key)
+    assert [point.us for point in points] == [123.0, *(point.us for point in h200().points(key)[1:])]
 
 
 def test_an_op_that_was_not_measured_is_named(tmp_path: Path):
