@@ -18,6 +18,8 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Loads of experts: record them, replay their balancing over ranks."
 )
 
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+
 
 @app.command()
 def record(
@@ -29,6 +31,7 @@ def record(
     batch: Annotated[int, typer.Option(min=1, help="Prompts at a time.")] = 32,
     max_tokens: Annotated[int, typer.Option(min=2, help="New tokens of each prompt.")] = 40,
     limit: Annotated[int, typer.Option(min=1, help="Prompts at most.")] = 1000,
+    json: _Json = False,
 ) -> None:
     """Answer prompts greedily and write how many tokens each expert got in every decode step."""
     with reported_errors():
@@ -46,6 +49,10 @@ def record(
             params = SamplingParams(temperature=0.0, max_tokens=max_tokens)
             loads = record_routing(llm, rows, params, batch=batch, num_experts=num_experts)
         write_loads(output, loads)
+    if json:
+        names = ("num_steps", "num_layers", "num_experts")
+        typer.echo(json_format.dumps(dict(zip(names, loads.shape, strict=True)), indent=1))
+        return
     typer.echo(f"{loads.shape[0]} steps, {loads.shape[1]} layers of {loads.shape[2]} experts: {output}")
 
 
@@ -57,7 +64,7 @@ def balance(
     interval: Annotated[int, typer.Option(min=1, help="Steps between rearrangements.")] = 32,
     window: Annotated[int, typer.Option(min=1, help="Steps that a rearrangement looks back.")] = 64,
     plot: Annotated[Path | None, typer.Option(help="Also draw every step, .svg.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    json: _Json = False,
 ) -> None:
     """Peak-to-mean load of ranks over recorded steps: without balancing, with it, and with hindsight."""
     with reported_errors():

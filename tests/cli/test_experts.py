@@ -11,6 +11,8 @@ def test_record_and_balance(tmp_path: Path) -> None:
     prompts.write_text("[3, 4, 5]\n[6, 7]\n")
     options = [*MODEL, "--backend", "cpu", "--prompts", str(prompts), "--max-tokens", "6"]
     assert "5 steps" in invoke("experts", "record", str(loads), *options)
+    sizes = json.loads(invoke("experts", "record", str(loads), *options, "--limit", "1", "--json"))
+    assert sizes["num_steps"] == 5 and sizes["num_layers"] > 0
     table = invoke("experts", "balance", str(loads), "--ranks", "2", "--extra", "1", "--plot", str(plot))
     assert "peak to mean" in table and "hindsight" in table
     assert plot.read_text().startswith("<svg")
