@@ -13,12 +13,16 @@ from deepinfer.batch.batch_job import BatchJob
 from deepinfer.batch.batch_worker import BatchWorker, WorkerEnd
 from deepinfer.batch.engine_fields import require_same_fields
 from deepinfer.batch.job_budget import JobBudget
+from deepinfer.batch.job_report import JobReport
 from deepinfer.batch.merge import MergedResults, merge_parts
+from deepinfer.batch.prometheus_file import write_prometheus
 from deepinfer.batch.range_claims import RangeClaims
 from deepinfer.batch.result_writer import ResultWriter
 from deepinfer.batch.row_engine import RowEngine
 from deepinfer.batch.row_source import RowSource
+from deepinfer.batch.row_tally import RowTally
 from deepinfer.batch.session_totals import SessionTotals
+from deepinfer.batch.speed_book import SpeedBook
 from deepinfer.batch.stop_signal import StopSignal
 from deepinfer.batch.timing_log import TimingLog
 from deepinfer.logging import get_logger
@@ -56,14 +60,16 @@ class JobRun:
         budget: JobBudget,
         stop: StopSignal,
         grace_seconds: float = 10.0,
-        on_step: Callable[[], None] = lambda: None,
+        on_step: Callable[[SessionTotals], None] = lambda totals: None,
+        speeds: SpeedBook | None = None,
     ) -> None:
         """Args:
         job, engine: what is worked on, with what; the engine's options must be the job's.
         budget: limits of this run.
         stop: asks for an orderly end.
         grace_seconds: how long rows in flight may go on then.
-        on_step: called behind every step of the engine.
+        on_step: called behind every step of the engine, and while it waits for other workers.
+        speeds: where this run's speed is noted for later plans; None: nowhere.
 
         Raises JobError for an engine with other options.
         """
@@ -74,8 +80,10 @@ class JobRun:
         self._stop = stop
         self._grace_seconds = grace_seconds
         self._on_step = on_step
-        self.worker = f"{socket.gethostname()}-{os.getpid()}-{int(time.time())}"
-        self.totals = SessionTotals(self.worker)
+        self.worker = f"{socket.gethostname()}-{os.getpid()}-{time.time_ns():x}"
+        self.totals = SessionTotals(self.worker, job.manifest.engine["max_model_len"])
+        self._speeds = speeds
+        self._tally = RowTally(job.directory, job.manifest)
         self._written = time.monotonic()
 
     def run(self) -> JobOutcome:
@@ -97,11 +105,14 @@ class JobRun:
                     logger.info("the other ranges are being worked on: waiting for their workers")
                     waits = True
                 time.sleep(_POLL_SECONDS)
+                self._step()
                 if self._stop.is_requested:
                     return JobOutcome(None, "asked to stop")
         finally:
             reader.close()
             self._write_totals()
+            if self._speeds is not None:
+                self._speeds.note(job.manifest, self.totals)
 
     def _worker(self, source: RowSource) -> BatchWorker:
         job = self._job
@@ -120,11 +131,14 @@ class JobRun:
     def _step(self) -> None:
         if time.monotonic() - self._written >= _WRITE_SECONDS:
             self._write_totals()
-        self._on_step()
+        self._on_step(self.totals)
 
     def _write_totals(self) -> None:
         self._written = time.monotonic()
-        self.totals.write(self._job.directory.timings / f"{self.worker}.json")
+        directory, manifest = self._job.directory, self._job.manifest
+        self.totals.write(directory.timings / f"{self.worker}.json")
+        report = JobReport.read(directory, manifest)
+        write_prometheus(directory.root / "metrics.prom", directory.root.name, report, self._tally.count())
 
     def _merge(self, claims: RangeClaims) -> MergedResults | None:
         """The merged results; None when a part was damaged, whose range is then to be done again."""
@@ -133,4 +147,8 @@ class JobRun:
         for number in damaged:
             logger.warning("part %d was damaged: its lost rows are computed again", number)
             claims.forget(number)
-        return None if damaged else MergedResults.read(job.directory)
+        if damaged:
+            return None
+        self._write_totals()
+        JobReport.read(job.directory, job.manifest).write(job.directory)
+        return MergedResults.read(job.directory)

@@ -32,3 +32,14 @@ class PreparedRow:
     params: SamplingParams | None
     chat: ChatPrompt | None
     error: DeepInferError | None
+
+    def num_allowed_tokens(self, limit: int) -> int:
+        """New tokens that the row may get, over all its completions; 0 for a row that cannot be computed.
+
+        Args:
+            limit: max_model_len.
+        """
+        if self.params is None:
+            return 0
+        room = max(limit - len(self.token_ids), 0)
+        return self.params.n * (room if self.params.max_tokens is None else min(self.params.max_tokens, room))

@@ -24,19 +24,29 @@ _FIGURES: Final = (
 
 
 class SessionTotals:
-    """Counted up by a worker; written now and then, so that a killed worker's figures are not lost altogether."""
+    """Counted up by a worker; written now and then, so that a killed worker's figures are not lost altogether.
 
-    def __init__(self, worker: str) -> None:
+    Attributes:
+        num_rows: that ended.
+        failures: code -> rows that failed.
+        num_prompt_tokens, num_generated_tokens: of rows that did not fail.
+        num_allowed_tokens: new tokens that those rows might have got.
+        prefill_seconds, decode_seconds: inside steps of the engine, by kind.
+    """
+
+    def __init__(self, worker: str, max_model_len: int) -> None:
         self._worker = worker
+        self._max_model_len = max_model_len
         self._began = time.time()
         self._clock = time.monotonic()
         self.num_rows = 0
         self.failures: Counter[str] = Counter()
         self.num_prompt_tokens = 0
         self.num_generated_tokens = 0
+        self.num_allowed_tokens = 0
+        self.prefill_seconds = 0.0
+        self.decode_seconds = 0.0
         self._num_cached_tokens = 0
-        self._prefill_seconds = 0.0
-        self._decode_seconds = 0.0
         self._peak_kv_use = 0.0
         self._figures: EngineFigures | None = None
 
@@ -58,6 +68,7 @@ class SessionTotals:
         else:
             self.num_prompt_tokens += answer.num_prompt_tokens
             self.num_generated_tokens += answer.num_generated_tokens
+            self.num_allowed_tokens += answer.prepared.num_allowed_tokens(self._max_model_len)
         if output is not None:
             self._num_cached_tokens += output.num_cached_tokens
 
@@ -65,9 +76,9 @@ class SessionTotals:
         """Count a step of the engine, whose figures behind it are given; its time is prefill's or decoding's."""
         before = 0 if self._figures is None else self._figures.num_prefill_steps
         if figures.num_prefill_steps > before:
-            self._prefill_seconds += seconds
+            self.prefill_seconds += seconds
         else:
-            self._decode_seconds += seconds
+            self.decode_seconds += seconds
         self._figures = figures
         self._peak_kv_use = max(self._peak_kv_use, figures.kv_use)
 
@@ -82,8 +93,8 @@ class SessionTotals:
             "num_prompt_tokens": self.num_prompt_tokens,
             "num_generated_tokens": self.num_generated_tokens,
             "num_cached_tokens": self._num_cached_tokens,
-            "prefill_seconds": self._prefill_seconds,
-            "decode_seconds": self._decode_seconds,
+            "prefill_seconds": self.prefill_seconds,
+            "decode_seconds": self.decode_seconds,
             "peak_kv_use": self._peak_kv_use,
             **{name: 0 if self._figures is None else getattr(self._figures, name) for name in _FIGURES},
         }

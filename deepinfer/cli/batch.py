@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json as json_format
-from pathlib import Path
+import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from deepinfer.cli import batch_options as options
+from deepinfer.cli.batch_tables import show_plan, show_status, show_story, show_verdict
 from deepinfer.cli.exit_code import ExitCode
 from deepinfer.cli.overlap_option import OverlapOption
-from deepinfer.cli.report_table import ReportTable
 from deepinfer.cli.reported_errors import reported_errors
 
 if TYPE_CHECKING:
     from deepinfer.batch.batch_job import BatchJob
     from deepinfer.batch.job_run import JobOutcome
-    from deepinfer.batch.job_status import JobStatus
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Durable jobs: a file of prompts in, results out.")
 
@@ -58,6 +56,7 @@ def run(
     budget_minutes: options.BudgetMinutes = None,
     max_failures: options.MaxFailures = None,
     grace: options.Grace = 10.0,
+    progress: options.ShowProgress = True,
 ) -> None:
     """Begin a job and work on it; the same command again goes on with it."""
     given = {name: value for name, value in locals().items() if value is not None}
@@ -78,6 +77,7 @@ def resume(
     budget_minutes: options.BudgetMinutes = None,
     max_failures: options.MaxFailures = None,
     grace: options.Grace = 10.0,
+    progress: options.ShowProgress = True,
 ) -> None:
     """Go on with a job; no option is needed. Several at once are several workers."""
     given = {name: value for name, value in locals().items() if value is not None}
@@ -101,10 +101,83 @@ def status(directory: options.Directory, json: options.Json = False) -> None:
 
         names = JobDirectory(directory)
         found = JobStatus.read(names, JobManifest.read(names.manifest))
-    if json:
-        typer.echo(json_format.dumps(found.to_dict()))
-    else:
-        _show_status(directory, found)
+    show_status(directory, found, as_json=json)
+
+
+@app.command()
+def plan(
+    input: options.Input,
+    output: options.Output,
+    format: options.Format = "auto",
+    id_column: options.IdColumn = "custom_id",
+    prompt_column: options.PromptColumn = "prompt",
+    messages_column: options.MessagesColumn = "messages",
+    params_column: options.ParamsColumn = "sampling_params",
+    chat_column: options.ChatColumn = "chat_options",
+    param_columns: options.ParamColumns = None,
+    keep_prompts: options.KeepPrompts = False,
+    token_ids: options.TokenIds = False,
+    max_tokens: options.MaxTokens = None,
+    temperature: options.Temperature = None,
+    top_p: options.TopP = None,
+    stop: options.Stop = None,
+    param: options.Params = None,
+    seed: options.Seed = 0,
+    thinking: options.Thinking = None,
+    effort: options.Effort = None,
+    model: options.Model = None,
+    revision: options.Revision = None,
+    numerics: options.Numerics = "official",
+    backend: options.Backend = "auto",
+    device: options.Device = None,
+    max_model_len: options.MaxModelLen = None,
+    engine: options.EngineOptions = None,
+    range_rows: options.RangeRows = None,
+    max_row_bytes: options.MaxRowBytes = 2**24,
+    json: options.Json = False,
+) -> None:
+    """Begin a job and say what it will be, without loading weights; `deepinfer batch resume OUT_DIR` runs it."""
+    given = {name: value for name, value in locals().items() if value is not None}
+    with reported_errors():
+        from deepinfer.batch.job_plan import JobPlan
+        from deepinfer.batch.speed_book import SpeedBook
+
+        job = begin_job(given)
+        found = JobPlan.make(job, SpeedBook().find(job.manifest))
+    show_plan(output, found, as_json=json)
+
+
+@app.command()
+def verify(
+    directory: options.Directory,
+    sample: options.Sample = 20,
+    seed: options.SampleSeed = 0,
+    device: options.Device = None,
+    json: options.Json = False,
+) -> None:
+    """Run some rows again and compare them with what was recorded, bit for bit."""
+    with reported_errors():
+        from deepinfer.batch.batch_job import BatchJob
+        from deepinfer.batch.verify import verify_job
+        from deepinfer.llm import LLM
+
+        job = BatchJob.open(directory)
+        with LLM(**job.engine_options({} if device is None else {"device": device})) as llm:
+            verdict = verify_job(job, llm, sample, seed)
+    show_verdict(verdict, as_json=json)
+    if not verdict.is_good:
+        raise typer.Exit(ExitCode.SOME_FAILED)
+
+
+@app.command()
+def explain(directory: options.Directory, row: options.Row, json: options.Json = False) -> None:
+    """One row's life: where it stands, what became of it, when and where it ran."""
+    with reported_errors():
+        from deepinfer.batch.batch_job import BatchJob
+        from deepinfer.batch.row_story import RowStory
+
+        story = RowStory.read(BatchJob.open(directory), row)
+    show_story(story, as_json=json)
 
 
 def begin_job(given: dict[str, Any]) -> BatchJob:
@@ -117,8 +190,10 @@ def begin_job(given: dict[str, Any]) -> BatchJob:
 def _work(job: BatchJob, changes: dict[str, Any], given: dict[str, Any]) -> None:
     """Load the model and work on a job; ends the command with its exit code."""
     from deepinfer.batch.job_budget import JobBudget
+    from deepinfer.batch.job_progress import JobProgress
     from deepinfer.batch.job_run import JobRun
     from deepinfer.batch.merge import MergedResults
+    from deepinfer.batch.speed_book import SpeedBook
     from deepinfer.batch.stop_signal import StopSignal
 
     names = {"tokens": "budget_tokens", "minutes": "budget_minutes", "failures": "max_failures"}
@@ -129,33 +204,32 @@ def _work(job: BatchJob, changes: dict[str, Any], given: dict[str, Any]) -> None
         raise typer.Exit(ExitCode.SOME_FAILED if results.failures else ExitCode.OK)
     from deepinfer.llm import LLM
 
-    with StopSignal() as stop, LLM(**job.engine_options(changes)) as llm:
-        outcome = JobRun(job, llm, budget=budget, stop=stop, grace_seconds=given["grace"]).run()
-    _end(job.directory.root, outcome)
+    watch = JobProgress(sys.stderr if given["progress"] else None, job.directory, job.manifest)
+    with StopSignal() as stop, LLM(**job.engine_options(changes)) as llm, watch:
+        run = JobRun(
+            job,
+            llm,
+            budget=budget,
+            stop=stop,
+            grace_seconds=given["grace"],
+            on_step=watch.update,
+            speeds=SpeedBook(),
+        )
+        outcome = run.run()
+        watch.show(run.totals)
+    _end(job, outcome)
 
 
-def _end(root: Path, outcome: JobOutcome) -> None:
+def _end(job: BatchJob, outcome: JobOutcome) -> None:
     """Say how it ended, and leave with the exit code."""
-    results = outcome.results
+    from deepinfer.batch.job_report import JobReport
+
+    root, results = job.directory.root, outcome.results
     if results is None:
         typer.echo(f"{outcome.reason}; to go on: deepinfer batch resume {root}", err=True)
         raise typer.Exit(ExitCode.UNFINISHED)
     failed = sum(results.failures.values())
+    typer.echo(JobReport.read(job.directory, job.manifest).to_text(), err=True, nl=False)
     typer.echo(f"{results.rows:,} rows, {failed:,} of them failed: {root / 'results.jsonl'}", err=True)
     if failed:
         raise typer.Exit(ExitCode.SOME_FAILED)
-
-
-def _show_status(directory: Path, found: JobStatus) -> None:
-    state = "complete" if found.results is not None else "being worked on" if found.held else "not complete"
-    table = ReportTable(f"{directory}: {state}", ("what", "rows"))
-    table.add("input", f"{found.num_rows:,}")
-    table.add("with a result", f"{found.num_ended:,}")
-    for code, number in found.failures.items():
-        table.add(f"failed: {code}", f"{number:,}")
-    table.add("ranges done", f"{found.num_done_ranges:,} of {found.num_ranges:,}")
-    table.show()
-    for number, holder in found.held.items():
-        typer.echo(f"range {number}: {holder.get('worker', 'somebody')}")
-    if found.results is None and not found.held:
-        typer.echo(f"to go on: deepinfer batch resume {directory}")

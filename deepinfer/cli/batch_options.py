@@ -56,6 +56,10 @@ BudgetMinutes: TypeAlias = Annotated[float | None, typer.Option(help="Stop after
 MaxFailures: TypeAlias = Annotated[int | None, typer.Option(help="Stop when more rows than this have failed.")]
 Grace: TypeAlias = Annotated[float, typer.Option(help="Seconds that rows in flight get after SIGTERM or Ctrl-C.")]
 RetryFailed: TypeAlias = Annotated[bool, typer.Option("--retry-failed", help="Do failed rows again.")]
+ShowProgress: TypeAlias = Annotated[bool, typer.Option(help="Show how far it is, on standard error.")]
+Sample: TypeAlias = Annotated[int, typer.Option(min=1, help="Rows that run again.")]
+SampleSeed: TypeAlias = Annotated[int, typer.Option("--seed", help="Of the choice of rows.")]
+Row: TypeAlias = Annotated[str, typer.Argument(help="Id of a row, or its number, counted from 0.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 _COLUMNS = {

@@ -25,6 +25,7 @@ _COMMANDS = {
     "bench": ("deepinfer.cli.bench", "app"),
     "trace": ("deepinfer.cli.trace", "app"),
     "calibrate": ("deepinfer.cli.calibrate", "calibrate"),
+    "explain": ("deepinfer.cli.batch", "explain"),
     "check": ("deepinfer.cli.check", "check"),
     "eval": ("deepinfer.cli.eval", "evaluate"),
     "experts": ("deepinfer.cli.experts", "app"),

@@ -16,6 +16,12 @@ ROWS = [{"key": f"r{i}", "text": "ab" * (1 + i), "heat": 0, "topic": "t"} for i 
 COLUMNS = ["--id-column", "key", "--prompt-column", "text", "--param-column", "temperature=heat"]
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Speeds of jobs are kept below the home directory."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
 def batch(*words: object, code: int = 0) -> Result:
     result = CliRunner().invoke(app, ["batch", *map(str, words)], catch_exceptions=False)
     assert result.exit_code == code, result.output
@@ -87,3 +93,25 @@ def test_what_cannot_change_on_resume(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "twice.jsonl", twice)
     result = batch("run", path, "-o", tmp_path / "other", *MODEL, *COLUMNS, code=2)
     assert "rows 3 and 9" in result.stderr
+
+
+def test_plan_then_resume_verify_and_explain(tmp_path: Path) -> None:
+    path, job = write_lines(tmp_path / "in.jsonl", [*ROWS, "{broken"]), tmp_path / "job"
+    words = [path, "-o", job, *MODEL, *COLUMNS, "--max-tokens", 3]
+    found = json.loads(batch("plan", *words, "--json").stdout)
+    assert found["num_rows"] == 10 and found["failures"] == {"invalid_json": 1} and found["num_allowed_tokens"] == 27
+    text = batch("plan", *words).stdout
+    assert "time: unknown" in text and f"deepinfer batch resume {job}" in text
+    result = batch("resume", job, code=1)
+    assert "rows 10 of 10" in result.stderr and "tokens" in result.stderr
+    assert batch("resume", job, "--no-progress", code=1).stderr == "the job is complete already\n"
+    assert "10 rows ran again, 0 of them" in batch("verify", job).stdout
+    assert json.loads(batch("verify", job, "--sample", 2, "--json").stdout)["num_checked"] == 2
+    text = batch("explain", job, "r3").stdout
+    assert text.startswith("row 3 (r3): done") and "temperature" in text and '"completions"' in text
+    story = json.loads(CliRunner().invoke(app, ["explain", str(job), "9", "--json"]).stdout)
+    assert story["state"] == "failed" and story["error"]["code"] == "invalid_json"
+    assert "no row has the id" in batch("explain", job, "nobody", code=2).stderr
+    results = job / "results.jsonl"
+    results.write_bytes(results.read_bytes().replace(b"r3", b"r9"))
+    assert "not what was merged" in batch("verify", job, code=1).stdout
