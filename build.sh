@@ -5,6 +5,7 @@
 #   ./build.sh test     set up, then all C++ and Python tests (further words go to pytest)
 #   ./build.sh lint     set up, then every linter
 #   ./build.sh bridges  set up, then the tests that need lm-eval and Ray (200 MB of packages)
+#   ./build.sh docs     set up, then build the documentation site into build/site
 #   ./build.sh kernels  set up, then compile every GPU kernel for SM90 and SM100 (needs nvcc, no GPU)
 #   ./build.sh sanitize the C++ tests alone, with the address and undefined-behaviour sanitizers, then with the thread's
 # An active virtual environment is used as it is; otherwise .venv is made, with the interpreter that PYTHON names
@@ -128,6 +129,7 @@ case "${1:-}" in
   "") use_environment; set_up ;;
   run) use_environment; set_up; say "examples/offline_inference.py"; python examples/offline_inference.py "${@:2}" ;;
   test) use_environment; set_up dev; cpp_tests build/cpp; say "Python tests"; python -m pytest "${@:2}" ;;
+  docs) use_environment; set_up docs; python -m mkdocs build --strict --quiet; say "build/site/index.html" ;;
   bridges) use_environment; set_up dev eval ray; python -m pytest -m bridge tests/integrations ;;
   sanitize) sanitize ;;
   lint) use_environment; set_up dev; run_linters ;;
