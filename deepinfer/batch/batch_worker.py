@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Final
 
 from deepinfer.batch.job_budget import JobBudget
@@ -13,22 +12,16 @@ from deepinfer.batch.part_record import PartRecord
 from deepinfer.batch.result_writer import ResultWriter
 from deepinfer.batch.row_answer import RowAnswer
 from deepinfer.batch.row_engine import RowEngine, RowQueue
-from deepinfer.batch.row_source import RowSource, RowToDo
+from deepinfer.batch.row_source import RowSource
+from deepinfer.batch.row_to_do import RowToDo
 from deepinfer.batch.session_totals import SessionTotals
 from deepinfer.batch.stop_signal import StopSignal
 from deepinfer.batch.timing_log import TimingLog
+from deepinfer.batch.worker_end import WorkerEnd
 from deepinfer.outputs import RequestFailure, RequestOutput
 
 _SYNC_SECONDS: Final = 2.0
 _FIGURES_SECONDS: Final = 1.0  # between two looks at the figures of engines in other processes
-
-
-class WorkerEnd(Enum):
-    """Why a worker came to its end."""
-
-    NOTHING_LEFT = "nothing left"
-    STOPPED = "stopped"
-    BUDGET = "budget"
 
 
 class BatchWorker:

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deepinfer.batch.batch_job import BatchJob
+from deepinfer.batch.job_speed import JobSpeed
 from deepinfer.batch.prepared_row import PreparedRow
-from deepinfer.batch.speed_book import JobSpeed
 from deepinfer.outputs import RequestFailure
 
 _SHARES = (0.5, 0.9, 0.99)

@@ -6,15 +6,17 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Final
 
 from deepinfer.batch.batch_job import BatchJob
-from deepinfer.batch.batch_worker import BatchWorker, WorkerEnd
+from deepinfer.batch.batch_worker import BatchWorker
 from deepinfer.batch.engine_fields import require_same_fields
 from deepinfer.batch.job_budget import JobBudget
+from deepinfer.batch.job_outcome import JobOutcome
 from deepinfer.batch.job_report import JobReport
-from deepinfer.batch.merge import MergedResults, merge_parts
+from deepinfer.batch.merge import merge_parts
+from deepinfer.batch.merged_results import MergedResults
 from deepinfer.batch.prometheus_file import write_prometheus
 from deepinfer.batch.range_claims import RangeClaims
 from deepinfer.batch.result_writer import ResultWriter
@@ -25,25 +27,14 @@ from deepinfer.batch.session_totals import SessionTotals
 from deepinfer.batch.speed_book import SpeedBook
 from deepinfer.batch.stop_signal import StopSignal
 from deepinfer.batch.timing_log import TimingLog
+from deepinfer.batch.worker_end import WorkerEnd
+from deepinfer.errors import JobWriteError
 from deepinfer.logging import get_logger
 
 _POLL_SECONDS: Final = 0.2
 _WRITE_SECONDS: Final = 5.0
 
 logger = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class JobOutcome:
-    """How a run of a worker ended.
-
-    Attributes:
-        results: of the complete job; None when something is left.
-        reason: why something is left, in words.
-    """
-
-    results: MergedResults | None
-    reason: str | None = None
 
 
 class JobRun:
@@ -134,11 +125,13 @@ class JobRun:
         self._on_step(self.totals)
 
     def _write_totals(self) -> None:
+        """Leave this run's figures behind; where they cannot be written, that is no reason to stop."""
         self._written = time.monotonic()
         directory, manifest = self._job.directory, self._job.manifest
-        self.totals.write(directory.timings / f"{self.worker}.json")
-        report = JobReport.read(directory, manifest)
-        write_prometheus(directory.root / "metrics.prom", directory.root.name, report, self._tally.count())
+        with suppress(JobWriteError):
+            self.totals.write(directory.timings / f"{self.worker}.json")
+            report = JobReport.read(directory, manifest)
+            write_prometheus(directory.root / "metrics.prom", directory.root.name, report, self._tally.count())
 
     def _merge(self, claims: RangeClaims) -> MergedResults | None:
         """The merged results; None when a part was damaged, whose range is then to be done again."""

@@ -9,8 +9,8 @@ from typing import Any
 from deepinfer.batch.claim import Claim
 from deepinfer.batch.job_directory import JobDirectory
 from deepinfer.batch.job_manifest import JobManifest
-from deepinfer.batch.merge import MergedResults
-from deepinfer.batch.part_file import PartContents
+from deepinfer.batch.merged_results import MergedResults
+from deepinfer.batch.part_contents import PartContents
 from deepinfer.config.strict_json import read_json_object
 from deepinfer.errors import JobError
 

@@ -7,42 +7,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import IO
 
 from deepinfer.batch.atomic_file import atomic_file, write_atomically, write_error
 from deepinfer.batch.claim import Claim
 from deepinfer.batch.job_directory import JobDirectory
 from deepinfer.batch.job_manifest import JobManifest
-from deepinfer.batch.part_file import PartContents
+from deepinfer.batch.merged_results import MergedResults
+from deepinfer.batch.part_contents import PartContents
 from deepinfer.batch.part_record import PartRecord
-from deepinfer.config.strict_json import read_json_object
-from deepinfer.errors import JobError
-
-
-@dataclass(frozen=True, slots=True)
-class MergedResults:
-    """What the results of a complete job are.
-
-    Attributes:
-        rows: lines.
-        failures: code -> rows that failed.
-        bytes, sha256: of the file.
-    """
-
-    rows: int
-    failures: dict[str, int]
-    bytes: int
-    sha256: str
-
-    @classmethod
-    def read(cls, directory: JobDirectory) -> MergedResults | None:
-        """Of a job whose results are there and as long as they were written; None for any other."""
-        try:
-            merged = cls(**read_json_object(directory.merged, JobError))
-            return merged if directory.results.stat().st_size == merged.bytes else None
-        except (JobError, OSError, TypeError):
-            return None
 
 
 def merge_parts(directory: JobDirectory, manifest: JobManifest, worker: str) -> list[int]:

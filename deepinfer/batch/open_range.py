@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 
 from deepinfer.batch.atomic_file import write_atomically
+from deepinfer.batch.claimed_range import ClaimedRange
 from deepinfer.batch.job_directory import JobDirectory
 from deepinfer.batch.part_file import PartFile
 from deepinfer.batch.part_record import PartRecord
 from deepinfer.batch.prepared_row import PreparedRow
-from deepinfer.batch.range_claims import ClaimedRange
 from deepinfer.config.strict_json import shown_path
 from deepinfer.errors import JobError
 

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from deepinfer.batch.claim import Claim
+from deepinfer.batch.claimed_range import ClaimedRange
 from deepinfer.batch.job_directory import JobDirectory
-
-
-class ClaimedRange(NamedTuple):
-    """A range that this process holds.
-
-    Attributes:
-        number: of the range.
-        claim: to be released.
-    """
-
-    number: int
-    claim: Claim
 
 
 class RangeClaims:

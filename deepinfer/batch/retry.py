@@ -17,29 +17,33 @@ def retry_failed_rows(directory: JobDirectory, manifest: JobManifest) -> int:
     Nothing is removed from a part, and the note survives everything that a result does. Returns the number of rows.
     Raises JobError while somebody works on a range with failed rows, JobWriteError.
     """
-    num_rows = 0
-    for number in range(manifest.num_ranges):
-        claim = Claim.take(directory.claim(f"{number:06d}"), "retry")
-        if claim is None:
-            raise JobError(f"range {number} is being worked on: wait for its worker, or end it, and try again")
-        try:
-            num_rows += _forget_failures(directory, number)
-        finally:
-            claim.release()
-    return num_rows
+    merging = Claim.take(directory.claim("merge"), "retry")
+    if merging is None:
+        raise JobError("the results are being merged: wait for that, and try again")
+    try:
+        return sum(_forget_failures(directory, number) for number in range(manifest.num_ranges))
+    finally:
+        merging.release()
 
 
 def _forget_failures(directory: JobDirectory, number: int) -> int:
+    """Of one range; the number of its failed rows."""
     if not directory.part(number).exists():
         return 0
-    part = PartFile(directory.part(number))
+    claim = Claim.take(directory.claim(f"{number:06d}"), "retry")
+    if claim is None:
+        raise JobError(f"range {number} is being worked on: wait for its worker, or end it, and try again")
     try:
-        failed = [(row, entry.key) for row, entry in part.contents.entries.items() if entry.error is not None]
-        if failed:
-            unmerge(directory)
-            directory.done(number).unlink(missing_ok=True)
-            part.append([PartRecord(row, key, None, None) for row, key in failed])
-            part.sync()
-        return len(failed)
+        part = PartFile(directory.part(number))
+        try:
+            failed = [(row, entry.key) for row, entry in part.contents.entries.items() if entry.error is not None]
+            if failed:
+                unmerge(directory)
+                directory.done(number).unlink(missing_ok=True)
+                part.append([PartRecord(row, key, None, None) for row, key in failed])
+                part.sync()
+            return len(failed)
+        finally:
+            part.close()
     finally:
-        part.close()
+        claim.release()

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from deepinfer.batch.job_directory import JobDirectory
 from deepinfer.batch.job_manifest import JobManifest
 from deepinfer.batch.open_range import OpenRange
-from deepinfer.batch.prepared_row import PreparedRow
 from deepinfer.batch.range_claims import RangeClaims
 from deepinfer.batch.row_preparer import RowPreparer
 from deepinfer.batch.row_reader import RowReader
-
-
-class RowToDo(NamedTuple):
-    """A row and the range that its result belongs to."""
-
-    prepared: PreparedRow
-    home: OpenRange
+from deepinfer.batch.row_to_do import RowToDo
 
 
 class RowSource:

@@ -9,7 +9,7 @@ from typing import Any
 
 from deepinfer.batch.batch_job import BatchJob
 from deepinfer.batch.claim import Claim
-from deepinfer.batch.part_file import PartContents
+from deepinfer.batch.part_contents import PartContents
 from deepinfer.batch.part_record import PartRecord
 from deepinfer.batch.prepared_row import PreparedRow
 from deepinfer.outputs import RequestFailure

@@ -5,32 +5,19 @@ from __future__ import annotations
 import json
 import socket
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from deepinfer.batch.atomic_file import write_atomically
 from deepinfer.batch.job_manifest import JobManifest
+from deepinfer.batch.job_speed import JobSpeed
 from deepinfer.batch.session_totals import SessionTotals
 from deepinfer.config.strict_json import read_json_object
 from deepinfer.errors import JobError
 
 DEFAULT_SPEEDS: Final = Path("~/.cache/deepinfer/job_speeds.json")
 _LEAST_SECONDS: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class JobSpeed:
-    """Of a model on a machine.
-
-    Attributes:
-        prefill, decode: prompt tokens a second of prefill steps, new tokens a second of decode steps.
-        new_share: new tokens, as a share of those that max_tokens allowed.
-    """
-
-    prefill: float
-    decode: float
-    new_share: float
 
 
 class SpeedBook:

@@ -5,43 +5,18 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from deepinfer.batch.batch_job import BatchJob
 from deepinfer.batch.engine_fields import require_same_fields
-from deepinfer.batch.merge import MergedResults
-from deepinfer.batch.part_file import PartContents
+from deepinfer.batch.job_verdict import JobVerdict
+from deepinfer.batch.merged_results import MergedResults
+from deepinfer.batch.part_contents import PartContents
 from deepinfer.batch.part_record import PartRecord
 from deepinfer.batch.prepared_row import PreparedRow
 from deepinfer.batch.result_writer import ResultWriter
 from deepinfer.batch.row_answer import RowAnswer
 from deepinfer.batch.row_engine import RowEngine
 from deepinfer.outputs import RequestFailure
-
-
-@dataclass(frozen=True, slots=True)
-class JobVerdict:
-    """What `verify_job` found.
-
-    Attributes:
-        num_checked: rows that ran again.
-        differing: numbers of those whose result is another one now.
-        results_are_whole: whether the merged results are byte by byte what was merged; None before they are.
-    """
-
-    num_checked: int
-    differing: tuple[int, ...]
-    results_are_whole: bool | None
-
-    @property
-    def is_good(self) -> bool:
-        """Whether nothing differs."""
-        return not self.differing and self.results_are_whole is not False
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-safe."""
-        return {**asdict(self), "is_good": self.is_good}
 
 
 def verify_job(job: BatchJob, engine: RowEngine, num_rows: int, seed: int = 0) -> JobVerdict:

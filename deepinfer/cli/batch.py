@@ -15,7 +15,7 @@ from deepinfer.cli.reported_errors import reported_errors
 
 if TYPE_CHECKING:
     from deepinfer.batch.batch_job import BatchJob
-    from deepinfer.batch.job_run import JobOutcome
+    from deepinfer.batch.job_outcome import JobOutcome
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Durable jobs: a file of prompts in, results out.")
 
@@ -192,7 +192,7 @@ def _work(job: BatchJob, changes: dict[str, Any], given: dict[str, Any]) -> None
     from deepinfer.batch.job_budget import JobBudget
     from deepinfer.batch.job_progress import JobProgress
     from deepinfer.batch.job_run import JobRun
-    from deepinfer.batch.merge import MergedResults
+    from deepinfer.batch.merged_results import MergedResults
     from deepinfer.batch.speed_book import SpeedBook
     from deepinfer.batch.stop_signal import StopSignal
 

@@ -14,8 +14,8 @@ from deepinfer.cli.report_table import ReportTable
 if TYPE_CHECKING:
     from deepinfer.batch.job_plan import JobPlan
     from deepinfer.batch.job_status import JobStatus
+    from deepinfer.batch.job_verdict import JobVerdict
     from deepinfer.batch.row_story import RowStory
-    from deepinfer.batch.verify import JobVerdict
 
 
 def show_status(directory: Path, found: JobStatus, *, as_json: bool) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from deepinfer.batch.batch_job import BatchJob
+from deepinfer.batch.claim import Claim
 from deepinfer.batch.job_status import JobStatus
-from deepinfer.batch.merge import MergedResults
-from deepinfer.batch.part_file import PartContents
+from deepinfer.batch.merged_results import MergedResults
+from deepinfer.batch.part_contents import PartContents
 from deepinfer.batch.retry import retry_failed_rows
 from deepinfer.batch.stop_signal import StopSignal
 from deepinfer.errors import JobError, JobWriteError
@@ -178,6 +179,18 @@ def test_failed_rows_are_done_again_on_request_only(case: BatchCase) -> None:
     assert len(engine.prompts) == 3
     assert job.directory.results.read_bytes() == complete(case)
     assert retry_failed_rows(job.directory, job.manifest) == 0 and job.directory.results.exists()
+
+
+def test_rows_of_others_are_not_retried_under_them(case: BatchCase) -> None:
+    job = case.begin([*id_rows(7), "{broken"])
+    run_job(job)
+    for name, words in (("merge", "being merged"), ("000001", "range 1 is being worked on")):
+        claim = Claim.take(job.directory.claim(name), "somebody")
+        assert claim is not None
+        with pytest.raises(JobError, match=words):
+            retry_failed_rows(job.directory, job.manifest)
+        claim.release()
+    assert retry_failed_rows(job.directory, job.manifest) == 1
 
 
 def test_signals_let_rows_in_flight_end_or_drop_them(case: BatchCase) -> None:

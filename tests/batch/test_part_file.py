@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from deepinfer.batch.part_file import PartContents, PartFile
+from deepinfer.batch.part_contents import PartContents
+from deepinfer.batch.part_file import PartFile
 from deepinfer.batch.part_record import PartRecord
 from deepinfer.errors import JobWriteError
 

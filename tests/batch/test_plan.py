@@ -6,8 +6,9 @@ import pytest
 
 from deepinfer.batch.batch_job import BatchJob
 from deepinfer.batch.job_plan import JobPlan
+from deepinfer.batch.job_speed import JobSpeed
 from deepinfer.batch.session_totals import SessionTotals
-from deepinfer.batch.speed_book import JobSpeed, SpeedBook
+from deepinfer.batch.speed_book import SpeedBook
 from tests.support.batch_case import BatchCase
 
 ROWS: list[object] = [

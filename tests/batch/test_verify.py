@@ -3,7 +3,7 @@
 import json
 import re
 
-from deepinfer.batch.part_file import PartContents
+from deepinfer.batch.part_contents import PartContents
 from deepinfer.batch.part_record import PartRecord
 from deepinfer.batch.verify import verify_job
 from tests.support.batch_case import BatchCase, id_rows, run_job

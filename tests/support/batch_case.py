@@ -9,8 +9,9 @@ from typing import Any
 
 from deepinfer.batch.batch_job import BatchJob
 from deepinfer.batch.job_budget import JobBudget
+from deepinfer.batch.job_outcome import JobOutcome
 from deepinfer.batch.job_request import JobRequest
-from deepinfer.batch.job_run import JobOutcome, JobRun
+from deepinfer.batch.job_run import JobRun
 from deepinfer.batch.stop_signal import StopSignal
 from tests.support.fake_row_engine import FakeRowEngine
 

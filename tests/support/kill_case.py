@@ -58,10 +58,14 @@ class KillCase:
 
         A worker that was killed loses the rows in flight alone: what was recorded stays recorded.
         """
-        while num_recorded(job.directory.parts) < share * self._num_rows and children[victim].is_alive():
-            time.sleep(0.002)
+        self.wait_for(job, share, children[victim])
         time.sleep(self._random.uniform(0, 0.02))
         kill(children[victim])
+
+    def wait_for(self, job: BatchJob, share: float, child: BaseProcess) -> None:
+        """Until `share` of the rows are recorded, or the child has ended."""
+        while num_recorded(job.directory.parts) < share * self._num_rows and child.is_alive():
+            time.sleep(0.005)
 
     def check(self, job: BatchJob, expected: bytes) -> None:
         """The results equal those of an uninterrupted run, each row once, and no finished row was repeated."""
