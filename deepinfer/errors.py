@@ -39,6 +39,10 @@ class DeviceSyncError(DeepInferError, RuntimeError):
     """A fault of this library: a call that waits for the GPU where a step is handed over; the message has its place."""
 
 
+class PeerLostError(DeepInferError, RuntimeError):
+    """A rank of this engine's world is gone, so that what the others wait for never comes."""
+
+
 class WorkerFailedError(DeepInferError, RuntimeError):
     """A worker process of an engine failed, which ended all of them; build a new LLM. A note has its traceback.
 

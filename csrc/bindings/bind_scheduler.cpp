@@ -6,6 +6,9 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace py = pybind11;
@@ -38,6 +41,15 @@ std::shared_ptr<StepPlan> shared(std::shared_ptr<const StepPlan> plan) {
     return std::const_pointer_cast<StepPlan>(std::move(plan));
 }
 
+std::shared_ptr<StepPlan> scheduled(Scheduler& scheduler, const std::optional<std::string>& kind) {
+    if (kind.has_value() && *kind != "prefill" && *kind != "decode")
+        throw std::invalid_argument("kind = " + *kind + ": expected prefill, decode or None");
+    std::optional<StepKind> agreed;
+    if (kind.has_value()) agreed = *kind == "prefill" ? StepKind::kPrefill : StepKind::kDecode;
+    const py::gil_scoped_release unlocked;
+    return shared(scheduler.schedule(agreed));
+}
+
 py::array_t<int32_t> token_ids(const Scheduler& scheduler, int64_t seq_id) {
     const std::vector<int32_t> ids = scheduler.token_ids(seq_id);
     return py::array_t<int32_t>(static_cast<py::ssize_t>(ids.size()), ids.data());
@@ -58,7 +70,13 @@ void bind_scheduler(py::module_& m) {
         .def("abort", &S::abort, py::arg("seq_id"), Unlocked())
         .def("finish", &S::finish, py::arg("seq_id"), py::arg("keep_tokens"), Unlocked())
         .def(
-            "schedule", [](S& self) { return shared(self.schedule()); }, Unlocked())
+            "schedule", [](S& self, const std::optional<std::string>& kind) { return scheduled(self, kind); },
+            py::arg("kind") = py::none())
+        .def("vote",
+             [](const S& self) {
+                 const StepVote vote = self.vote();
+                 return std::pair(vote.can_continue_prefill || vote.can_start_prefill, vote.can_decode);
+             })
         .def(
             "settled", [](const S& self, int64_t step_id) { return shared(self.settled(step_id)); }, py::arg("step_id"),
             Unlocked())

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -73,8 +74,11 @@ class Scheduler {
     bool finish(int64_t seq_id, int64_t keep_tokens);
 
     // Plans the next step, over nothing or one decode step in flight; else std::logic_error. Over one the plan is a
-    // linked decode step, a prefill step of other sequences, or empty. An empty plan need not be booked.
-    std::shared_ptr<const StepPlan> schedule();
+    // linked decode step, a prefill step of other sequences, or empty. An empty plan need not be booked. `kind` is what
+    // several replicas have agreed on: the plan is of that kind, or empty if there is nothing of it here.
+    std::shared_ptr<const StepPlan> schedule(std::optional<StepKind> kind = std::nullopt);
+    // What the next step could be.
+    StepVote vote() const;
     // The exact plan of a step in flight: of a linked one once the step before it is booked, until then a
     // std::logic_error.
     std::shared_ptr<const StepPlan> settled(int64_t step_id) const;
@@ -165,7 +169,7 @@ class Scheduler {
     void forget(Sequence& seq);
 
     // scheduler_schedule.cpp
-    StepVote vote() const;
+    StepVote vote_now() const;
     bool can_admit_next() const;
     int64_t prefill_rows(const Sequence& seq, int64_t budget) const;
     void plan_prefill(StepPlan& plan);

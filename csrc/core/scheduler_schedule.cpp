@@ -7,13 +7,13 @@
 
 namespace deepinfer {
 
-std::shared_ptr<const StepPlan> Scheduler::schedule() {
+std::shared_ptr<const StepPlan> Scheduler::schedule(std::optional<StepKind> kind) {
     const std::lock_guard lock(mutex_);
     steps_.require_room();
     steps_.drop_empty();
     const auto plan = std::make_shared<StepPlan>();
     plan->step_id = next_step_id_++;
-    plan->kind = decide_step_kind(vote());
+    plan->kind = kind.value_or(decide_step_kind(vote_now()));
     plan->num_lookback = static_cast<int32_t>(config_.num_lookback);
     plan->rate_factors = draft_planner_.rate_factors();
     if (plan->kind == StepKind::kPrefill) {
@@ -24,7 +24,7 @@ std::shared_ptr<const StepPlan> Scheduler::schedule() {
     if (plan->kind == StepKind::kDecode) plan_decode(*plan);
     if (plan->seq_ids.empty()) {
         plan->kind = StepKind::kEmpty;
-        if (!steps_.empty()) return plan;
+        if (!steps_.empty() || kind.has_value()) return plan;
         if (!sequences_.empty()) {
             throw std::logic_error(
                 message(sequences_.size(), " sequences are unfinished, but none can be scheduled: ", waiting_.size(),
@@ -39,6 +39,11 @@ std::shared_ptr<const StepPlan> Scheduler::schedule() {
 }
 
 StepVote Scheduler::vote() const {
+    const std::lock_guard lock(mutex_);
+    return vote_now();
+}
+
+StepVote Scheduler::vote_now() const {
     StepVote vote;
     vote.can_continue_prefill = std::any_of(running_.begin(), running_.end(), [](const Sequence* seq) {
         return seq->status() == SequenceStatus::kPrefilling;

@@ -7,8 +7,8 @@ namespace deepinfer {
 
 enum class StepKind : uint8_t { kEmpty = 0, kPrefill = 1, kDecode = 2 };
 
-// What one replica could do now. Data-parallel replicas will exchange these votes before deciding, because their
-// collectives need equal step kinds; the decision then takes all votes instead of one.
+// What one replica could do now. Replicas whose steps meet in collectives exchange these votes and decide by all of
+// them (deepinfer/engine/step_agreement.py).
 struct StepVote {
     bool can_continue_prefill = false;  // a sequence is partly prefilled
     bool can_start_prefill = false;     // the first waiting sequence fits every budget

@@ -543,13 +543,20 @@ class Scheduler:
         For one that ended by itself in the latest update the counts are corrected all the same, once.
         """
 
-    def schedule(self) -> StepPlan:
+    def schedule(self, kind: str | None = None) -> StepPlan:
         """Plan the next step, over nothing or over one decode step in flight; RuntimeError over a prefill step or two.
 
         Over a decode step the plan is a linked decode step, a prefill step of other sequences, which is exact, or
         empty: then that step is to be booked first. An empty plan need not be booked. Sequences that end in the step in
         flight are in a linked plan all the same, unless that is sure by their length: such rows (ghosts) get no token.
+
+        Args:
+            kind: "prefill" or "decode", what several replicas have agreed on: the plan is of that kind, or empty if
+                there is nothing of it here. None: this scheduler decides.
         """
+
+    def vote(self) -> tuple[bool, bool]:
+        """Whether the next step could be a prefill step, and whether it could be a decode step."""
 
     def settled(self, step_id: int) -> StepPlan:
         """The exact plan of a step in flight, equal to `resolve` of the plan that `schedule` returned.

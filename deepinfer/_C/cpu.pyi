@@ -78,9 +78,9 @@ def moe(
     w1: WeightStack,
     w3: WeightStack,
     w2: WeightStack,
-    shared_w1: WeightStack,
-    shared_w3: WeightStack,
-    shared_w2: WeightStack,
+    shared_w1: WeightStack | None,
+    shared_w3: WeightStack | None,
+    shared_w2: WeightStack | None,
     out: int,
     num_rows: int,
     top_k: int,
@@ -88,7 +88,8 @@ def moe(
     quantizes: bool,
     rounds_bf16: bool,
 ) -> None:
-    """x f32 [num_rows, dim], ids int64 and weights f32 [num_rows, top_k] -> out f32 [num_rows, dim].
+    """x f32 [num_rows, dim], ids int64 and weights f32 [num_rows, top_k] -> out f32 [num_rows, dim]. Without a shared
+    expert all three are None; with one, top_k may be 0.
 
     Raises IndexError when an id is no expert.
     """

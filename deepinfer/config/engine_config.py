@@ -32,7 +32,6 @@ _CHOICES = {
 # Public options of later versions, with the values that mean "not used".
 _LATER: dict[str, tuple[Any, ...]] = {
     "context_parallel_size": (1,),
-    "expert_parallel_size": (1,),
 }
 _GROUPS: dict[str, type[Any]] = {
     "cache": CacheConfig,

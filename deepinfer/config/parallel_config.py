@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,8 @@ from deepinfer.config.field_error import field_error
 from deepinfer.config.size_limits import check_range
 
 _MAX_RANKS: Final = 4096
+_MAX_REDUNDANT: Final = 2**14
+_MAX_INTERVAL: Final = 2**20
 _SIZES: Final = ("data_parallel_size", "context_parallel_size", "expert_parallel_size", "engram_parallel_size")
 
 
@@ -21,14 +24,22 @@ class ParallelConfig:
         data_parallel_size: replicas, each with requests and caches of its own.
         context_parallel_size: ranks of a replica, which share the rows of a prefill step.
         expert_parallel_size: ranks that the routed experts are spread over; divides data x context.
-        engram_parallel_size: ranks that the rows of Engram tables are spread over; divides data x context. With 1 every
-            rank reads whole tables.
+        engram_parallel_size: ranks that the rows of Engram tables are spread over; divides data x context. With 1
+            every rank reads whole tables.
+        num_redundant_experts: places for weights of a layer's routed experts beyond their number, at least; rounded up
+            so that all ranks have equally many. They hold second copies.
+        prefill_all_interval, prefill_any_interval: where ranks step together, a prefill step comes when every rank that
+            has work wants one, asked again after so many decode steps, or when any rank does, after so many; and always
+            when nobody decodes.
     """
 
     data_parallel_size: int = 1
     context_parallel_size: int = 1
     expert_parallel_size: int = 1
     engram_parallel_size: int = 1
+    num_redundant_experts: int = 0
+    prefill_all_interval: int = 1
+    prefill_any_interval: int = 8
 
     def __post_init__(self) -> None:
         for name in _SIZES:
@@ -40,8 +51,16 @@ class ParallelConfig:
             if self.world_size % getattr(self, name):
                 expected = f"a divisor of data_parallel_size x context_parallel_size = {self.world_size}"
                 raise field_error(name, getattr(self, name), expected)
+        check_range("num_redundant_experts", self.num_redundant_experts, 0, _MAX_REDUNDANT)
+        for name in ("prefill_all_interval", "prefill_any_interval"):
+            check_range(name, getattr(self, name), 1, _MAX_INTERVAL)
 
     @property
     def world_size(self) -> int:
         """Ranks in all."""
         return self.data_parallel_size * self.context_parallel_size
+
+    @property
+    def lockstep_size(self) -> int:
+        """Ranks, in blocks, that step together since their steps meet in collectives; 1: each on its own."""
+        return math.lcm(self.context_parallel_size, self.expert_parallel_size, self.engram_parallel_size)

@@ -44,6 +44,10 @@ class RankLayout:
         """The ranks that hold all rows of the Engram tables together."""
         return self._block(rank, self.sizes.engram_parallel_size)
 
+    def lockstep_group(self, rank: int) -> RankGroup:
+        """The ranks that step together."""
+        return self._block(rank, self.sizes.lockstep_size)
+
     def _block(self, rank: int, size: int) -> RankGroup:
         first = rank // size * size
         return self.world[first : first + size]

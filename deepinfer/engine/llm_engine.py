@@ -145,6 +145,14 @@ class LLMEngine:
         """Whether a step would give somebody something."""
         return self._outputs.num_unfinished > 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do until somebody adds a request."""
+        return not self.has_unfinished_requests()
+
+    def wake(self, wakes: int) -> None:
+        """The front end has given requests away, `wakes` since the start: nothing to an engine by itself."""
+
     def request_id_of(self, seq_id: int) -> str | None:
         """Public id of an unfinished sequence, with "#<choice>" behind it for choices 1, 2, ..."""
         return self._outputs.request_id_of(seq_id)
@@ -232,12 +240,12 @@ class LLMEngine:
                 self._outputs.fail(request.seq_id, error, self._ready)
 
     @phase("schedule")
-    def _schedule(self) -> StepPlan:
-        """Phase 1: the scheduler decides which tokens of which sequences are computed."""
+    def _schedule(self, kind: str | None = None) -> StepPlan:
+        """Phase 1: the scheduler decides which tokens of which sequences are computed, in a step of `kind` if given."""
         self._require_open()
         self._step_started = time.perf_counter()
         self._discard_lost()
-        plan = self._scheduler.schedule()
+        plan = self._scheduler.schedule(kind)
         if plan.num_seqs:
             self._steps.append(StepInFlight(plan))
         self._outputs.begin_step(plan)

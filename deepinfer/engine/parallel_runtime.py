@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.distributed.replica_balancer import ReplicaBalancer
 from deepinfer.engine.input_processor import InputProcessor
@@ -34,6 +36,7 @@ class ParallelRuntime:
         config: resolved options, as every worker has them.
         tokenizer, default_params, chat_defaults: of the checkpoint.
         loop: gives requests to the workers.
+        store: where ranks whose steps meet have found each other; None without such.
         encoder, inputs: prompt forms and request validation; seeds are derived here, so that no result depends on the
             number of replicas.
     """
@@ -43,6 +46,7 @@ class ParallelRuntime:
     default_params: SamplingParams
     chat_defaults: ChatDefaults
     loop: ReplicaLoop
+    store: TCPStore | None
     encoder: PromptEncoder
     inputs: InputProcessor
 
@@ -50,7 +54,9 @@ class ParallelRuntime:
     def build(cls, config: EngineConfig, environment: EnvReport) -> ParallelRuntime:
         """Start the workers and wait until all are ready. Raises what `EngineRuntime.build` would."""
         files = ModelFiles.read(config, environment)
-        pool = _started(replace(config, model=str(files.directory)), environment, files.tokenizer)
+        store = _store(config)
+        config = replace(config, model=str(files.directory))
+        pool = _started(config, environment, files.tokenizer, store)
         pool.wait_until_ready()
         ready = pool.ready[0]
         capacity = min(worker.limits.capacity_tokens for worker in pool.ready)
@@ -61,6 +67,7 @@ class ParallelRuntime:
             default_params=files.defaults.params,
             chat_defaults=files.defaults.chat,
             loop=_loop(pool, ready, capacity, files.tokenizer),
+            store=store,
             encoder=PromptEncoder(files.tokenizer, files.num_valid_ids, files.model_config.image_token_id),
             inputs=InputProcessor(files.tokenizer, files.eos_token_ids, files.num_valid_ids, limits, config.seed),
         )
@@ -78,7 +85,16 @@ class ParallelRuntime:
         return EngineStats.total(self.loop.ask_all("stats"))
 
 
-def _started(config: EngineConfig, environment: EnvReport, tokenizer: Tokenizer) -> WorkerPool:
+def _store(config: EngineConfig) -> TCPStore | None:
+    if config.parallel.lockstep_size == 1:
+        return None
+    world = TorchrunWorld.find()
+    if world is not None and world.rank:
+        return None  # rank 0 has it
+    return TCPStore("127.0.0.1" if world is None else world.address, 0, is_master=True, wait_for_workers=False)
+
+
+def _started(config: EngineConfig, environment: EnvReport, tokenizer: Tokenizer, store: TCPStore | None) -> WorkerPool:
     """All workers: those of a torchrun world, or as many new processes on this machine."""
     world, num_ranks = TorchrunWorld.find(), config.parallel.world_size
     if world is not None:
@@ -89,8 +105,9 @@ def _started(config: EngineConfig, environment: EnvReport, tokenizer: Tokenizer)
     try:
         pipes = {} if world is None else world.accept()
         num_local = num_ranks if world is None else world.num_local
+        address = None if store is None else (store.host, store.port)
         for rank in range(num_ranks):
-            spec = WorkerSpec(rank, rank % num_local, num_local, config, environment)
+            spec = WorkerSpec(rank, rank % num_local, num_local, config, environment, address)
             pipe = pipes.get(rank)
             workers.append(
                 WorkerProcess.start(spec, tokenizer) if pipe is None else WorkerProcess.join(spec, pipe, tokenizer)
@@ -102,7 +119,8 @@ def _started(config: EngineConfig, environment: EnvReport, tokenizer: Tokenizer)
 
 
 def _loop(pool: WorkerPool, ready: WorkerReady, capacity: int, tokenizer: Tokenizer) -> ReplicaLoop:
-    links = ReplicaLinks(pool, [worker.rank for worker in pool.workers])
+    wakes_all = ready.config.parallel.lockstep_size > 1
+    links = ReplicaLinks(pool, [worker.rank for worker in pool.workers], wakes_all)
     seats = ready.config.scheduler.max_num_seqs
     balancer = ReplicaBalancer(links.num_replicas, cache_tokens=capacity, seats=seats)
     return ReplicaLoop(links, balancer, OutputBuilder(tokenizer, ready.modes))

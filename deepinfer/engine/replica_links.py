@@ -7,6 +7,7 @@ from typing import Any
 
 from deepinfer.engine.worker_command import WorkerCommand
 from deepinfer.engine.worker_pool import WorkerPool
+from deepinfer.engine.worker_process import WorkerProcess
 from deepinfer.errors import RequestError
 from deepinfer.logging import get_logger
 
@@ -19,10 +20,13 @@ class ReplicaLinks:
     Args:
         pool: all workers.
         ranks: the rank that takes the requests of each replica.
+        wakes_all: whether every rank has to know when one of them gets a request, since their steps meet.
     """
 
-    def __init__(self, pool: WorkerPool, ranks: list[int]) -> None:
+    def __init__(self, pool: WorkerPool, ranks: list[int], wakes_all: bool) -> None:
         self.pool = pool
+        self._wakes_all = wakes_all
+        self._num_given = 0
         self._workers = [pool.workers[rank] for rank in ranks]
         self._replicas = {rank: replica for replica, rank in enumerate(ranks)}
         self._questions: list[deque[list[Any]]] = [deque() for _ in ranks]
@@ -43,12 +47,17 @@ class ReplicaLinks:
                 code="request_not_portable",
             ) from error
 
+    def give(self, replica: int, message: bytes) -> None:
+        """Send a packed request, and wake whoever has a part in its steps."""
+        self.send_packed(replica, message)
+        self._num_given += 1
+        if self._wakes_all:
+            for worker in self.pool.workers:
+                self._send_to(worker, worker.wire.pack(WorkerCommand("wake", self._num_given)))
+
     def send_packed(self, replica: int, message: bytes) -> None:
         """Send a packed command."""
-        try:
-            self._workers[replica].wire.connection.send_bytes(message)
-        except OSError:
-            logger.debug("replica %d is gone", replica)
+        self._send_to(self._workers[replica], message)
 
     def send(self, replica: int, command: WorkerCommand) -> None:
         """Pack and send."""
@@ -64,3 +73,10 @@ class ReplicaLinks:
     def answer(self, rank: int, value: Any) -> None:
         """Fill in the answer of the oldest question to a worker."""
         self._questions[self._replicas[rank]].popleft().append(value)
+
+    @staticmethod
+    def _send_to(worker: WorkerProcess, message: bytes) -> None:
+        try:
+            worker.wire.connection.send_bytes(message)
+        except OSError:
+            logger.debug("worker rank %d is gone", worker.rank)

@@ -170,7 +170,7 @@ class ReplicaLoop:
 
     def _send_request(self, placed: PlacedRequest, replica: int) -> None:
         placed.replica = replica
-        self._links.send_packed(replica, placed.message)
+        self._links.give(replica, placed.message)
         placed.message = b""
 
     def _take(self, rank: int, report: WorkerReport) -> None:

@@ -25,17 +25,19 @@ class ReplicaServer:
 
     def run(self) -> None:
         """Serve until the front end closes. An exception of a step comes out and is the end of the whole engine."""
+        engine = self._engine
         while True:
-            for command in self._commands.take(wait=not self._engine.has_unfinished_requests()):
+            for command in self._commands.take(wait=engine.is_idle):
                 if command.kind == "close":
                     return
                 self._obey(command)
-            has_work = self._engine.has_unfinished_requests()
-            self._report(self._engine.step() if has_work else self._engine.flush())
+            self._report(engine.flush() if engine.is_idle else engine.step())
 
     def _obey(self, command: WorkerCommand) -> None:
         if command.kind == "add":
             self._add(command)
+        elif command.kind == "wake":
+            self._engine.wake(command.value)
         elif command.kind == "abort":
             for request_id in command.value:
                 self._engine.abort_request(request_id)

@@ -11,9 +11,12 @@ from deepinfer.config.cost_curves import CostCurves
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.core.sync_guard import SYNC_GUARD
+from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.engine.grammar_queue import GrammarQueue
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.llm_engine import LLMEngine
+from deepinfer.engine.lockstep_engine import LockstepEngine
+from deepinfer.engine.lockstep_options import lockstep_options
 from deepinfer.engine.model_files import ModelFiles
 from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.overlapped_engine import OverlappedEngine
@@ -70,6 +73,7 @@ class EngineRuntime:
         config: EngineConfig,
         environment: EnvReport,
         choose_backend: Callable[..., SelectedBackend] | None = None,
+        groups: RankGroups | None = None,
     ) -> EngineRuntime:
         """Load a model and build the engine around it.
 
@@ -77,16 +81,20 @@ class EngineRuntime:
             config: options as given.
             environment: settings that change no result, and variables that the model must agree with.
             choose_backend: called in place of `select_backend`, with its arguments; may give ops of its own.
+            groups: the ranks whose steps this engine's meet; None for an engine by itself.
 
         Raises ConfigError, CheckpointError or UnsupportedFeatureError before any request is taken.
         """
         files = ModelFiles.read(config, environment)
         model_config, tokenizer, eos_token_ids = files.model_config, files.tokenizer, files.eos_token_ids
+        config = config if groups is None else lockstep_options(config)
         num_threads = choose_num_threads(config.num_threads, model_config.hidden_size)
         backend = (choose_backend or select_backend)(*_selection(config, num_threads, environment))
         config = replace(config.resolve(model_config, backend.name), num_threads=num_threads)
         num_valid_ids = files.num_valid_ids
-        worker = Worker(config, model_config, files.directory, backend, num_valid_ids, eos_token_ids)
+        if groups is not None:
+            backend = replace(backend, context=None)  # of native calls and components, these can talk to other ranks
+        worker = Worker(config, model_config, files.directory, backend, num_valid_ids, eos_token_ids, groups)
         costs = decode_costs(config, files.directory / "config.json", worker, environment.settings)
         scheduler = _scheduler(config, model_config, worker, costs)
         modes = _modes(config, backend.name)
@@ -94,8 +102,7 @@ class EngineRuntime:
         pieces = tokenizer.text_pieces(num_valid_ids)
         grammars = GrammarQueue(GrammarCompiler(config.grammar, pieces, eos_token_ids))
         log_interval = environment.settings.get("logging_interval_step", 0)
-        engine_class = OverlappedEngine if config.overlap else LLMEngine
-        engine = engine_class(worker, scheduler, outputs, log_interval, grammars)
+        engine = _engine(config, groups, (worker, scheduler, outputs, log_interval, grammars))
         limits = _limits(config, scheduler)
         return cls(
             config=config,
@@ -119,6 +126,12 @@ class EngineRuntime:
     def stats(self) -> EngineStats:
         """Totals of the engine."""
         return self.engine.stats()
+
+
+def _engine(config: EngineConfig, groups: RankGroups | None, parts: tuple[Any, ...]) -> LLMEngine:
+    if groups is not None:
+        return LockstepEngine(*parts, comm=groups.lockstep, sizes=config.parallel)
+    return OverlappedEngine(*parts) if config.overlap else LLMEngine(*parts)
 
 
 def _selection(config: EngineConfig, num_threads: int, environment: EnvReport) -> tuple[Any, ...]:

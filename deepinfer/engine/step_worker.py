@@ -40,6 +40,10 @@ class StepWorker(Protocol):
         """End the step that was begun last, by its exact plan. Sequences released since get no token."""
         ...
 
+    def take_part(self) -> None:
+        """Run the collectives of a step that only other ranks have rows of."""
+        ...
+
     def drain(self) -> None:
         """Wait until everything launched has ended; exceptions stay with their steps."""
         ...

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from deepinfer.core.engine_request import EngineRequest
 
-CommandKind = Literal["add", "abort", "ask", "close"]
+CommandKind = Literal["add", "wake", "abort", "ask", "close"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,9 @@ class WorkerCommand:
     """Carried out between steps, in the order of sending.
 
     Attributes:
-        kind: "add": queue `request`; "abort": end the requests `value`, a list of ids; "ask": answer the question
-            `value` ("stats", or "grammar" about `request`); "close": end the process.
+        kind: "add": queue `request`; "wake": some rank got its `value`-th request since the start; "abort": end the
+            requests `value`, a list of ids; "ask": answer the question `value` ("stats", or "grammar" about `request`);
+            "close": end the process.
         value: see `kind`.
         request: see `kind`.
         prompt: text of its prompt, where one was given.

@@ -6,7 +6,7 @@ import pickle
 import traceback
 from dataclasses import dataclass
 
-from deepinfer.errors import DeepInferError, WorkerFailedError
+from deepinfer.errors import DeepInferError, PeerLostError, WorkerFailedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class WorkerFailure:
         reason = "".join(traceback.format_exception_only(error)).strip()
         trace = "".join(traceback.format_exception(error))
         mistake = error if isinstance(error, DeepInferError) and _can_travel(error) else None
-        return cls(rank, reason, trace, mistake=mistake)
+        return cls(rank, reason, trace, isinstance(error, PeerLostError), mistake)
 
     def error(self) -> WorkerFailedError:
         """What callers get."""

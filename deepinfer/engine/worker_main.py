@@ -11,6 +11,7 @@ from typing import Final
 import torch
 
 from deepinfer.config.engine_config import EngineConfig
+from deepinfer.distributed.rank_groups import RankGroups, join_world
 from deepinfer.engine.command_queue import CommandQueue
 from deepinfer.engine.replica_server import ReplicaServer
 from deepinfer.engine.runtime import EngineRuntime
@@ -47,10 +48,19 @@ def _serve(spec: WorkerSpec, wire: Wire, commands: CommandQueue) -> None:
     elif spec.rank:
         set_level("warn")  # one worker tells for all
     torch.set_num_threads(max(1, usable_cores() // spec.num_local))
-    runtime = EngineRuntime.build(_own_config(spec), spec.environment)
+    config = _own_config(spec)
+    runtime = EngineRuntime.build(config, spec.environment, groups=_groups(spec, config))
     wire.tokenizer = runtime.tokenizer
     wire.send(WorkerReport("ready", WorkerReady(runtime.config, runtime.limits, runtime.modes)))
     ReplicaServer(runtime.engine, commands, wire).run()
+
+
+def _groups(spec: WorkerSpec, config: EngineConfig) -> RankGroups | None:
+    """None for a rank whose steps meet nobody's."""
+    if spec.store is None:
+        return None
+    join_world(spec.store, spec.rank, config.parallel.world_size, torch.device(config.device.replace("auto", "cpu")))
+    return RankGroups.join(config.parallel, spec.rank)
 
 
 def _own_config(spec: WorkerSpec) -> EngineConfig:

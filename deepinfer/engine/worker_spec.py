@@ -18,6 +18,7 @@ class WorkerSpec:
         num_local: workers of its machine, which share its cores.
         config: options of the engine, as given.
         environment: of the front end, which counts for all.
+        store: address of the front end's store, where ranks whose steps meet find each other; None without such.
     """
 
     rank: int
@@ -25,3 +26,4 @@ class WorkerSpec:
     num_local: int
     config: EngineConfig
     environment: EnvReport
+    store: tuple[str, int] | None = None

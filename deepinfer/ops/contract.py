@@ -115,14 +115,15 @@ class Ops(Protocol):
         w1: QuantizedWeight,
         w3: QuantizedWeight,
         w2: QuantizedWeight,
-        shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight],
+        shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight] | None,
         *,
         limit: float,
         quantize: bool,
         act_dtype: torch.dtype,
     ) -> torch.Tensor:
         """x [T, D], ids int64 [T, k], weights f32 [T, k], w1 and w3 [E, I, D], w2 [E, D, I], shared (w1, w3, w2) of one
-        expert -> act_dtype [T, D].
+        expert -> act_dtype [T, D]. k may be 0 with a shared expert, and 1 without (None): parts of a sum that is made
+        elsewhere.
         """
         ...
 

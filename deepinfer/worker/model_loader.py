@@ -49,8 +49,18 @@ def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, opt
         source = TrackedSource(FiniteSource(reader))
         tables = PinnedSource(source) if _pins_tables(runtime.config, device, options.engram_storage) else source
         model = DeepSeekV41Model(runtime, tables, device, vocabulary, with_drafts)
-        source.check(_used_names(runtime.config, with_drafts))
+        if runtime.groups is None:
+            source.check(_used_names(runtime.config, with_drafts))
+        else:
+            own = model.own_experts()
+            source.check(name for name in _used_names(runtime.config, with_drafts) if _is_own(name, own))
     return model
+
+
+def _is_own(name: str, own: dict[str, set[int]]) -> bool:
+    """Whether this rank reads a tensor. `own`: its experts of each layer and draft stage, by prefix of names."""
+    layer, _, expert = name.partition(".ffn.experts.")
+    return not expert or int(expert.split(".")[0]) in own[layer]
 
 
 def _pins_tables(config: DeepSeekV41Config, device: torch.device, engram_storage: str) -> bool:

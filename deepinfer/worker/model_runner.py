@@ -22,6 +22,7 @@ from deepinfer.sampling.sampler import non_finite_logits
 from deepinfer.worker.cache_copies import copy_cache_units
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.native_decoder import NativeDecoder
+from deepinfer.worker.peer_steps import PeerSteps
 from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.step_marks import StepMarks
 from deepinfer.worker.token_chooser import TokenChooser, first_sample_rows
@@ -71,6 +72,7 @@ class ModelRunner:
         clock: times the parts of every step; None: nobody wants to know.
         decoder: ends decode steps in one native call where that is possible; None where it never is.
         static: ends decode steps on a GPU where that is possible, and takes what became of others; None without.
+        peers: the ranks whose steps this one's meet; None for a rank by itself.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class ModelRunner:
         clock: StepClock | None = None,
         decoder: NativeDecoder | None = None,
         static: StaticSampler | None = None,
+        peers: PeerSteps | None = None,
     ) -> None:
         self._executor = executor
         self._caches = caches
@@ -92,6 +95,7 @@ class ModelRunner:
         self._clock = clock
         self._decoder = decoder
         self._static = static
+        self._peers = peers
         self._forwarded: _Forwarded | None = None
         self._outcome: tuple[StepPlan, StepResult] | None = None
 
@@ -140,8 +144,16 @@ class ModelRunner:
         result = self._sample_natively(plan, forwarded) if natively else self._sample_statically(plan, forwarded)
         if result is None:
             result = self._choose(plan, forwarded)
+        if self._peers is not None:
+            self._peers.end_step()
         self._outcome = (plan, result) if isinstance(result, StepResult) else None
         return result
+
+    def take_part(self) -> None:
+        """The collectives of both phases, for a step that only other ranks have rows of."""
+        assert self._peers is not None, "a rank by itself has no part in steps of others"
+        self._peers.take_part()
+        self._peers.end_step()
 
     def _exact(self, plan: StepPlan) -> StepPlan:
         """The plan with the lengths and tokens that came of the step before it; the static sampler has these on the

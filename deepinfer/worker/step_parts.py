@@ -15,6 +15,7 @@ from deepinfer.worker.decode_setup import static_decoder, static_sampler
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.executors import Executors
 from deepinfer.worker.model_runner import ModelRunner
+from deepinfer.worker.peer_steps import PeerSteps
 from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.token_chooser import TokenChooser
 from deepinfer.worker.token_samplers import draft_memory, draft_pool, token_sampler
@@ -54,10 +55,11 @@ class StepParts:
         sampler = token_sampler(backend, rows, device, pool)
         executors = Executors.build(backend, model, caches, sampler, probe)
         executors = executors.with_static_decode(static_decoder(config, model, caches), probe)
-        proposer = None
+        proposer, groups = None, model.runtime.groups
+        peers = None if groups is None else PeerSteps(model, groups.lockstep, executors.draft)
         if executors.draft is not None:
             temperatures = config.speculative.confidence_temperatures(config.speculative.num_drafts or 0)
-            proposer = DraftProposer(executors.draft, sampler, temperatures, max_len, memory)
+            proposer = DraftProposer(peers or executors.draft, sampler, temperatures, max_len, memory)
         static = static_sampler(config, model, caches, executors.target, sampler)
         runner = ModelRunner(
             executors.target,
@@ -68,5 +70,6 @@ class StepParts:
             StepClock(device) if config.speculative.is_curve_corrected else None,
             executors.decoder if memory is None else None,  # its drafts are those of coupled acceptance
             static,
+            peers,
         )
         return cls(runner, executors, static)

@@ -18,6 +18,7 @@ from deepinfer.core.launched_step import LaunchedStep
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_plan import StepPlan
 from deepinfer.core.step_result import StepResult
+from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.errors import EngineClosedError
 from deepinfer.logging import get_logger
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
@@ -73,6 +74,7 @@ class Worker:
         backend: the chosen ops.
         num_valid_ids: ids the tokenizer has.
         eos_token_ids: ids that `first_n_token_no_eos` bans.
+        groups: the ranks that share parts of the model; None for one rank.
     """
 
     backend: SelectedBackend | None
@@ -90,6 +92,7 @@ class Worker:
         backend: SelectedBackend,
         num_valid_ids: int,
         eos_token_ids: tuple[int, ...],
+        groups: RankGroups | None = None,
     ) -> None:
         self.probe = Probe(replace_points(model_config))
         self.backend = backend
@@ -99,7 +102,7 @@ class Worker:
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
         num_drafts = config.speculative.num_drafts or 0
-        model = _load_model(config, model_config, directory, backend, device)
+        model = _load_model(config, model_config, directory, (backend, device), groups)
         dtype, block_size = config.cache.kv_cache_dtype, config.cache.block_size
         table = cache_table(model_config, config.numerics, dtype, block_size, num_drafts)
         self.model_shape = model_shape(model_config, config.numerics, table, num_drafts)
@@ -152,6 +155,11 @@ class Worker:
         sample = self._launch(work, natively)
         return LaunchedStep(forward, cast("Launched[StepResult]", sample))  # waiting fetches a pending one
 
+    def take_part(self) -> None:
+        """Run the collectives of a step that only other ranks have rows of; no request is touched."""
+        runner = self._live()
+        self._launch(runner.take_part, False).wait()
+
     def drain(self) -> None:
         """Wait until the device has done everything launched; exceptions stay with their steps."""
         self._stream.drain()
@@ -191,12 +199,12 @@ def _load_model(
     config: EngineConfig,
     model_config: DeepSeekV41Config,
     directory: Path,
-    backend: SelectedBackend,
-    device: torch.device,
+    place: tuple[SelectedBackend, torch.device],
+    groups: RankGroups | None,
 ) -> DeepSeekV41Model:
     assert config.scheduler.max_model_len is not None, "the engine config is not resolved"
-    max_len = config.scheduler.max_model_len
-    runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_len, config.yoco.mode)
+    (backend, device), max_len = place, config.scheduler.max_model_len
+    runtime = ModelRuntime(model_config, backend.ops, config.numerics, max_len, config.yoco.mode, groups)
     with_drafts = config.speculative.num_drafts is not None
     return load_model(runtime, directory, device, LoadOptions(config.load_format, with_drafts, config.engram_storage))
 

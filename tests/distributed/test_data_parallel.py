@@ -117,8 +117,9 @@ def test_a_mistake_at_the_start_comes_as_it_is(tmp_path, random_model):
 
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_killed_worker_ends_all(random_model, idle):
+    """Also where the other one waits for it in a collective: the error names the one that was killed."""
     before = children()
-    llm = LLM(random_model, data_parallel_size=2, **OPTIONS)
+    llm = LLM(random_model, data_parallel_size=2, expert_parallel_size=1 if idle else 2, **OPTIONS)
     victim, other = sorted(set(children()) - set(before))
     if not idle:
         threading.Timer(0.3, os.kill, (victim, signal.SIGKILL)).start()
@@ -128,7 +129,7 @@ def test_a_killed_worker_ends_all(random_model, idle):
         while is_alive(other):
             assert time.monotonic() < begin + STOP_SECONDS
             time.sleep(0.02)
-    with pytest.raises(WorkerFailedError, match=r"worker rank \d failed.* signal 9 \(SIGKILL\)"):
+    with pytest.raises(WorkerFailedError, match=r"worker rank 0 failed.* signal 9 \(SIGKILL\)"):
         while True:
             llm.generate([[5, 6]] * 8, SamplingParams(max_tokens=60, ignore_eos=True), use_tqdm=False)
     assert children() == before

@@ -91,3 +91,20 @@ def test_more_experts_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
     whole = reference.moe(x, ids, weights, w1, w3, w2, shared, **options)
     monkeypatch.setattr("deepinfer.ops.reference.expert_matmul._CHUNK_ELEMENTS", 2 * DIM * HIDDEN)
     assert torch.equal(reference.moe(x, ids, weights, w1, w3, w2, shared, **options), whole)
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_parts_add_up_to_the_whole(ops: Ops, quantize: bool, dtype: torch.dtype):
+    """Bit by bit, wherever the parts are computed: each routed expert by itself, then the shared one."""
+    stacks, shared = _stacks()
+    x, rows = (normal(19, DIM) * 2).to(dtype), 19
+    ids = torch.stack([torch.randperm(EXPERTS)[:TOP_K] for _ in range(rows)])
+    weights = normal(rows, TOP_K, seed=7).abs()
+    options = {"limit": 1.5, "quantize": quantize, "act_dtype": dtype}
+    total = torch.zeros(rows, DIM)
+    for rank in range(TOP_K):
+        one = slice(rank, rank + 1)
+        total += ops.moe(x, ids[:, one], weights[:, one], *stacks, None, **options)
+    total += ops.moe(x, ids[:, :0], weights[:, :0], *stacks, shared, **options)
+    assert torch.equal(total.to(dtype), ops.moe(x, ids, weights, *stacks, shared, **options))

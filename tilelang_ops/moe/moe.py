@@ -48,7 +48,7 @@ def moe(
     ids: torch.Tensor,
     weights: torch.Tensor,
     routed: tuple[Packed, ...],
-    shared: tuple[Packed, ...],
+    shared: tuple[Packed, ...] | None,
     *,
     limit: float,
     batch_invariant: bool = False,
@@ -63,19 +63,23 @@ def moe(
         weights: float32 [T, k].
         routed: (codes, scales) of w1 [E, I, D], w3 [E, I, D] and w2 [E, D, I]: FP4, uint8 [E, N, K/2] with uint8
             [E, N, K/32].
-        shared: the same of the shared expert: FP8, e4m3 [N, K] with uint8 [N/32, K/32] (rounded up).
+        shared: the same of the shared expert: FP8, e4m3 [N, K] with uint8 [N/32, K/32] (rounded up). None: the one
+            routed expert (k = 1) alone; with k = 0 the shared expert is alone.
         limit: swiglu_limit.
         batch_invariant: one form and one height of tile for all numbers of rows.
 
     Returns:
         bf16 [T, D].
     """
-    rows_per_pass = max(1, _MAX_ASSIGNMENTS // ids.shape[1])
+    rows_per_pass = max(1, _MAX_ASSIGNMENTS // max(ids.shape[1], 1))
     if x.shape[0] == 0:
         return torch.empty_like(x)
     dim, hidden_dim = x.shape[1], routed[0][0].shape[1]
     many = _Experts(tuple(_as_words(*pair) for pair in routed), False, dim, hidden_dim)
-    one = _Experts(tuple(_as_words(codes[None], scales[None]) for codes, scales in shared), True, dim, hidden_dim)
+    assert shared is not None or ids.shape[1] == 1, f"{ids.shape[1]} experts a row without a shared one"
+    one = None
+    if shared is not None:
+        one = _Experts(tuple(_as_words(codes[None], scales[None]) for codes, scales in shared), True, dim, hidden_dim)
     if x.shape[0] <= rows_per_pass:
         return _one_pass(x, ids, weights, (many, one), limit, batch_invariant)
     parts = zip(x.split(rows_per_pass), ids.split(rows_per_pass), weights.split(rows_per_pass), strict=True)
@@ -96,7 +100,7 @@ def _one_pass(
     x: torch.Tensor,
     ids: torch.Tensor,
     weights: torch.Tensor,
-    experts: tuple[_Experts, _Experts],
+    experts: tuple[_Experts, _Experts | None],
     limit: float,
     batch_invariant: bool,
 ) -> torch.Tensor:
@@ -105,18 +109,21 @@ def _one_pass(
     num_experts = many.matrices[0][0].shape[0]
     tile_rows = _tile_rows(num_rows * top_k, num_experts, _FEW_ASSIGNMENTS, batch_invariant)
     shared_tile_rows = _tile_rows(num_rows, 1, _FEW_SHARED_ROWS, batch_invariant)
-    layout = expert_layout(ids, num_experts, tile_rows)
-    empty = torch.empty(1, dtype=torch.int32, device=x.device)
-    everyone = ExpertLayout(empty, empty, empty, empty, shared_tile_rows)
+    parts = []
+    if top_k:
+        parts.append((many, expert_layout(ids, num_experts, tile_rows), weights.reshape(-1)))
+    if one is not None:
+        empty = torch.empty(1, dtype=torch.int32, device=x.device)
+        parts.append((one, ExpertLayout(empty, empty, empty, empty, shared_tile_rows), weights.new_empty(1)))
     forms: dict[bool, Packed] = {}
     outputs = []
-    for group, where, scale in ((many, layout, weights.reshape(-1)), (one, everyone, weights.new_empty(1))):
+    for group, where, scale in parts:
         codes = is_sm100(arch_of(x.device)) and where.tile_rows > FEW_ROWS
         if codes not in forms:
             forms[codes] = quantize_for_product(x, not codes)
         num_places = num_rows if group.shared else num_rows * top_k
         outputs.append(_products(forms[codes], num_places, where, scale, group, top_k, limit))
-    return combine(outputs[0].view(num_rows, top_k, -1), outputs[1])
+    return combine(outputs[0].view(num_rows, top_k, -1), outputs[1]) if len(outputs) == 2 else outputs[0]
 
 
 def _tile_rows(num_places: int, num_experts: int, few: int, batch_invariant: bool) -> int:

@@ -13,20 +13,23 @@ namespace deepinfer {
 namespace {
 
 using Weights = const cpu::WeightStack&;
+using SharedWeights = const cpu::WeightStack*;  // all three, or none
 
 }  // namespace
 
 void bind_cpu_moe(py::module_& m) {
     const auto moe = [](cpu::Context& context, uintptr_t x, uintptr_t ids, uintptr_t weights, Weights w1, Weights w3,
-                        Weights w2, Weights shared_w1, Weights shared_w3, Weights shared_w2, uintptr_t out,
-                        int64_t num_rows, int64_t top_k, float limit, bool quantizes, bool rounds_bf16) {
+                        Weights w2, SharedWeights shared_w1, SharedWeights shared_w3, SharedWeights shared_w2,
+                        uintptr_t out, int64_t num_rows, int64_t top_k, float limit, bool quantizes, bool rounds_bf16) {
         cpu::MoeArgs args;
         args.w1 = w1;
         args.w3 = w3;
         args.w2 = w2;
-        args.shared_w1 = shared_w1.first;
-        args.shared_w3 = shared_w3.first;
-        args.shared_w2 = shared_w2.first;
+        if (shared_w1 != nullptr) {
+            args.shared_w1 = shared_w1->first;
+            args.shared_w3 = shared_w3->first;
+            args.shared_w2 = shared_w2->first;
+        }
         args.x = at_address<const float>(x);
         args.x_stride = args.out_stride = w1.first.num_in;
         args.ids = at_address<const int64_t>(ids);
@@ -41,9 +44,10 @@ void bind_cpu_moe(py::module_& m) {
         cpu::moe(context, args);
     };
     m.def("moe", moe, py::call_guard<py::gil_scoped_release>(), py::arg("context"), py::kw_only(), py::arg("x"),
-          py::arg("ids"), py::arg("weights"), py::arg("w1"), py::arg("w3"), py::arg("w2"), py::arg("shared_w1"),
-          py::arg("shared_w3"), py::arg("shared_w2"), py::arg("out"), py::arg("num_rows"), py::arg("top_k"),
-          py::arg("limit"), py::arg("quantizes"), py::arg("rounds_bf16"));
+          py::arg("ids"), py::arg("weights"), py::arg("w1"), py::arg("w3"), py::arg("w2"),
+          py::arg("shared_w1").none(true), py::arg("shared_w3").none(true), py::arg("shared_w2").none(true),
+          py::arg("out"), py::arg("num_rows"), py::arg("top_k"), py::arg("limit"), py::arg("quantizes"),
+          py::arg("rounds_bf16"));
 }
 
 }  // namespace deepinfer

@@ -11,14 +11,15 @@ namespace deepinfer::cpu::DEEPINFER_CPU_ISA {
 inline void combine_experts(const CombineExpertsArgs& args, Range rows) {
     for (int64_t t = rows.begin; t < rows.end; ++t) {
         const int32_t* slots = args.slots + t * args.top_k;
-        const float* shared = args.shared + t * args.dim;
+        const float* shared = args.shared == nullptr ? nullptr : args.shared + t * args.dim;
         float* out = args.out + t * args.out_stride;
         for (int64_t i = 0; i < args.dim; i += 16) {
             const int n = args.dim - i < 16 ? static_cast<int>(args.dim - i) : 16;
-            F32x16 sum = F32x16::load(args.routed + slots[0] * args.dim + i, n);
+            const float* first = args.top_k == 0 ? shared + i : args.routed + slots[0] * args.dim + i;
+            F32x16 sum = F32x16::load(first, n);
             for (int64_t rank = 1; rank < args.top_k; ++rank)
                 sum = sum + F32x16::load(args.routed + slots[rank] * args.dim + i, n);
-            sum = sum + F32x16::load(shared + i, n);
+            if (shared != nullptr && args.top_k != 0) sum = sum + F32x16::load(shared + i, n);
             round_if(args.rounds_bf16, sum).store(out + i, n);
         }
     }

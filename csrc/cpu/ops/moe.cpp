@@ -22,7 +22,9 @@ void prepare_x(Context& context, const MoeArgs& args, const MoePlan& plan) {
     const int64_t dim = args.w1.first.num_in, padded = padded_columns(dim);
     const WeightMatrix* const weights[] = {&args.w1.first, &args.w3.first, &args.shared_w1, &args.shared_w3};
     for (const bool splits : {false, true}) {
-        const auto has_layout = [&](const WeightMatrix* weight) { return splits_pairs(*weight) == splits; };
+        const auto has_layout = [&](const WeightMatrix* weight) {
+            return weight->num_out != 0 && splits_pairs(*weight) == splits;
+        };
         if (!std::any_of(std::begin(weights), std::end(weights), has_layout)) continue;
         const int64_t grain = std::max<int64_t>(1, kGrainElements / padded);
         float* out = splits ? plan.x_split : plan.x_plain;
@@ -122,8 +124,9 @@ void moe(Context& context, const MoeArgs& args) {
               [&](MoePlan::Item item, float* scratch) { compute_down(context, args, plan, item, scratch); });
 
     const int64_t grain = std::max<int64_t>(1, kGrainElements / (dim * (args.top_k + 1)));
-    const CombineExpertsArgs sum{plan.routed,     plan.shared, plan.slots(), args.out,
-                                 args.out_stride, args.top_k,  dim,          args.rounds_bf16};
+    const float* shared = args.has_shared() ? plan.shared : nullptr;
+    const CombineExpertsArgs sum{plan.routed,     shared,     plan.slots(), args.out,
+                                 args.out_stride, args.top_k, dim,          args.rounds_bf16};
     context.pool().for_ranges(args.num_rows, grain, [&](Range rows) { context.kernels().combine_experts(sum, rows); });
 }
 

@@ -32,7 +32,8 @@ class Dealer {
 
 }  // namespace
 
-MoePlan::MoePlan(const MoeArgs& args) : num_rows_(args.num_rows), num_experts_(args.w1.count) {
+MoePlan::MoePlan(const MoeArgs& args)
+    : has_shared_(args.has_shared()), num_rows_(args.num_rows), num_experts_(args.w1.count) {
     place(args);
     sort(args);
 }

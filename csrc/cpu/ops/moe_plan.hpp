@@ -9,7 +9,7 @@
 namespace deepinfer::cpu {
 
 // A slot is an assignment (row, rank); slots are sorted by expert, those of one expert by row and rank. A segment is an
-// expert with rows and its slots; the shared expert with all rows is the last one.
+// expert with rows and its slots; the shared expert with all rows, if there is one, is the last.
 class MoePlan {
   public:
     // An item of work: some outputs for some slots of a segment.
@@ -22,7 +22,7 @@ class MoePlan {
     explicit MoePlan(const MoeArgs& args);
     static int64_t scratch_floats(const MoeArgs& args);
 
-    int64_t num_segments() const { return num_active_ + 1; }
+    int64_t num_segments() const { return num_active_ + has_shared_; }
     bool is_shared(int64_t segment) const { return segment == num_active_; }
     int64_t expert(int64_t segment) const { return active_[segment]; }
     int64_t first_slot(int64_t segment) const { return is_shared(segment) ? 0 : starts_[active_[segment]]; }
@@ -30,7 +30,7 @@ class MoePlan {
 
     // Cuts the products of every segment with matrices of so many outputs and columns into items.
     void split(int64_t routed_outputs, int64_t shared_outputs, int64_t num_in);
-    int64_t num_items() const { return item_ends_[num_active_]; }
+    int64_t num_items() const { return item_ends_[num_segments() - 1]; }
     int64_t grain() const { return grain_; }
     Item item(int64_t index) const;
 
@@ -51,6 +51,7 @@ class MoePlan {
     void sort(const MoeArgs& args);
     ProductSplit product_split(int64_t segment) const;
 
+    bool has_shared_ = true;
     int64_t num_rows_ = 0, num_experts_ = 0, num_active_ = 0;
     int64_t routed_outputs_ = 0, shared_outputs_ = 0, num_in_ = 0, grain_ = 1;
     int32_t* starts_ = nullptr;     // [experts + 1] first slot of each

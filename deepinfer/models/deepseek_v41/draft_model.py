@@ -105,6 +105,12 @@ class DraftModel:
         return DraftBlock(hidden.view(shape), logits.view(shape))
 
     @torch.inference_mode()
+    def take_part(self) -> None:
+        """The collectives of a draft pass that only other ranks have rows of."""
+        for stage in self.stages:
+            stage.moe.take_part()
+
+    @torch.inference_mode()
     def adjust(self, block: DraftBlock, row: int, previous_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of block row `row` given the token before it, and the score of its confidence.
 

@@ -61,7 +61,13 @@ class Layer:
             streams, pre, x = (self._kept(values, ctx) for values in (streams, pre, x))
         if ctx.batch.num_rows:
             streams, pre = self._sublayers(x, streams, ctx)
+        else:
+            self.moe.take_part()
         return streams, pre, ctx
+
+    def take_part(self) -> None:
+        """What other ranks need of this layer in a step that this rank has no rows of."""
+        self.moe.take_part()
 
     def _kept(self, values: torch.Tensor, ctx: StepContext) -> torch.Tensor:
         """The context's rows of `values` [T0, ...], which has those of the context that it narrows."""

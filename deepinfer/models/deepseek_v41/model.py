@@ -71,6 +71,18 @@ class DeepSeekV41Model:
         """
         return self._run(StepContext.of_decode(self.runtime, batch, caches))
 
+    def own_experts(self) -> dict[str, set[int]]:
+        """Routed experts whose weights are here, by name of the layer or draft stage."""
+        layers = [(layer.name, layer.moe) for layer in self.layers]
+        stages = [] if self.draft is None else [(stage.name, stage.moe) for stage in self.draft.stages]
+        return {name: set(moe.own_experts) for name, moe in (*layers, *stages)}
+
+    @torch.inference_mode()
+    def take_part(self) -> None:
+        """The collectives of a forward pass that only other ranks have rows of: no cache is read or written."""
+        for layer in self.layers:
+            layer.take_part()
+
     def _run(self, whole: StepContext) -> torch.Tensor:
         ctx = whole
         streams, pre = self.runtime.initial_streams(ctx.batch.token_ids, self.embedding)

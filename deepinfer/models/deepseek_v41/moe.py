@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import torch
 
+from deepinfer.core.quantized_weight import QuantizedWeight
+from deepinfer.distributed.row_packing import RowPacking
 from deepinfer.models.deepseek_v41.draft_context import DraftContext
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
+
+_Shared = tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight]
 
 
 class MoE:
     """Feed-forward sublayer (spec/model.md 8).
 
     Args:
-        num_experts, num_picked: routed experts in all, and per token (draft stages have their own figures).
+        num_experts, num_picked: routed experts in all, and per token (draft stages have their own figures). With
+            `runtime.groups` this rank reads and computes those in its places alone.
         name: record prefix, e.g. ``layers.3.ffn``.
     """
 
@@ -26,9 +31,12 @@ class MoE:
         self._name = name
         self.gate_weight = weights.plain("gate.weight")
         self.gate_bias = weights.plain("gate.bias")
-        self.w1 = weights.experts(num_experts, "w1")
-        self.w3 = weights.experts(num_experts, "w3")
-        self.w2 = weights.experts(num_experts, "w2")
+        self._exchange = None if runtime.groups is None else runtime.groups.expert_exchange(num_experts)
+        own = list(range(num_experts)) if self._exchange is None else self._exchange.own_experts
+        self.own_experts = own
+        self.w1 = weights.experts(own, "w1")
+        self.w3 = weights.experts(own, "w3")
+        self.w2 = weights.experts(own, "w2")
         shared = weights.under("shared_experts")
         self.shared = (shared.fp8("w1"), shared.fp8("w3"), shared.fp8("w2"))
 
@@ -46,15 +54,47 @@ class MoE:
         ctx.probe.record(f"{self._name}.experts", picked.ids)
         ctx.probe.record(f"{self._name}.weights", picked.weights)
         ctx.probe.record(f"{self._name}.margin", picked.margin)
-        return ops.moe(
+        if self._exchange is not None:
+            return self._sum(x, self._spread(x, picked.ids, picked.weights))
+        return self._moe(x, picked.ids, picked.weights, self.shared)
+
+    def take_part(self) -> None:
+        """Compute what other ranks send, in a step of which this rank has no rows. Nothing with experts of its own."""
+        if self._exchange is not None:
+            device = self.gate_weight.device
+            x = torch.empty((0, self._runtime.config.hidden_size), dtype=self._runtime.act_dtype, device=device)
+            ids = torch.empty((0, self._num_picked), dtype=torch.int64, device=device)
+            self._spread(x, ids, torch.empty(ids.shape, device=device))
+
+    def _spread(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Outputs [T, k, D] of the picked experts, wherever they lie."""
+        assert self._exchange is not None
+        runtime = self._runtime
+        packing = RowPacking(runtime.config.hidden_size, runtime.quantize, runtime.act_dtype)
+        return self._exchange.run(x, ids, weights, packing, self._moe)
+
+    def _sum(self, x: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
+        """Of the experts' outputs [T, k, D] and the shared expert's, in the order and precision of `Ops.moe`."""
+        ids = torch.empty((x.shape[0], 0), dtype=torch.int64, device=x.device)
+        shared = self._moe(x, ids, torch.empty(ids.shape, device=x.device), self.shared)
+        total = parts[:, 0].to(torch.float32, copy=True)
+        for rank in range(1, parts.shape[1]):
+            total.add_(parts[:, rank])
+        return total.add_(shared).to(self._runtime.act_dtype)
+
+    def _moe(
+        self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, shared: _Shared | None = None
+    ) -> torch.Tensor:
+        """`Ops.moe` with the experts of this rank, by place."""
+        return self._runtime.ops.moe(
             x,
-            picked.ids,
-            picked.weights,
+            ids,
+            weights,
             self.w1,
             self.w3,
             self.w2,
-            self.shared,
-            limit=config.swiglu_limit,
+            shared,
+            limit=self._runtime.config.swiglu_limit,
             quantize=self._runtime.quantize,
             act_dtype=self._runtime.act_dtype,
         )

@@ -8,6 +8,7 @@ import torch
 
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.config.numerics import Numerics
+from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.ops.contract import Ops
 
 
@@ -21,6 +22,7 @@ class ModelRuntime:
         numerics: rounding mode.
         max_positions: positions the rotary tables cover.
         yoco_mode: "off", "mask" or "compact": which rows go through the consumer layers (doc/yoco.md).
+        groups: the ranks that share parts of the model; None for a rank by itself.
     """
 
     config: DeepSeekV41Config
@@ -28,6 +30,7 @@ class ModelRuntime:
     numerics: Numerics
     max_positions: int
     yoco_mode: str = "off"
+    groups: RankGroups | None = None
 
     @property
     def act_dtype(self) -> torch.dtype:

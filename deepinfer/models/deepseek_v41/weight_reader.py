@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from deepinfer.core.quantized_weight import QuantizedWeight, WeightFormat
@@ -35,10 +37,12 @@ class WeightReader:
         """An FP8 matrix ``name.weight`` [out, in] with its 32x32 tile scales ``name.scale``."""
         return QuantizedWeight(self.plain(f"{name}.weight"), self.plain(f"{name}.scale"), WeightFormat.FP8_BLOCK32)
 
-    def experts(self, num_experts: int, matrix: str) -> QuantizedWeight:
-        """The FP4 matrices ``experts.{e}.{matrix}`` of all experts, stacked: codes uint8 [E, out, in/2]."""
-        codes = self._stack([f"experts.{e}.{matrix}.weight" for e in range(num_experts)])
-        scales = self._stack([f"experts.{e}.{matrix}.scale" for e in range(num_experts)])
+    def experts(self, experts: Sequence[int], matrix: str) -> QuantizedWeight:
+        """The FP4 matrices ``experts.{e}.{matrix}`` of these experts, stacked: codes uint8 [n, out, in/2]. An expert
+        that is named twice is read once.
+        """
+        codes = self._stack([f"experts.{e}.{matrix}.weight" for e in experts])
+        scales = self._stack([f"experts.{e}.{matrix}.scale" for e in experts])
         return QuantizedWeight(codes, scales, WeightFormat.FP4_ROW32)
 
     def table(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -49,6 +53,8 @@ class WeightReader:
         first = self._source.tensor(self._prefix + names[0])
         stack = torch.empty((len(names), *first.shape), dtype=first.dtype, device=self._device)
         stack[0] = first
+        places = {names[0]: 0}
         for e, name in enumerate(names[1:], start=1):
-            stack[e] = self._source.tensor(self._prefix + name)
+            known = places.setdefault(name, e)
+            stack[e] = self._source.tensor(self._prefix + name) if known == e else stack[known]
         return stack

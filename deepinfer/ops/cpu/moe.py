@@ -18,18 +18,19 @@ def moe(
     w1: QuantizedWeight,
     w3: QuantizedWeight,
     w2: QuantizedWeight,
-    shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight],
+    shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight] | None,
     *,
     limit: float,
     quantize: bool,
     act_dtype: torch.dtype,
 ) -> torch.Tensor:
     """As `deepinfer.ops.reference.moe`: x [T, D], ids int64 [T, k], weights float32 [T, k] -> act_dtype [T, D]."""
-    _check_sizes(x, w1, w3, w2)
-    _check_sizes(x, *shared)
+    for matrices in filter(None, ((w1, w3, w2), shared)):
+        _check_sizes(x, *matrices)
     num_rows, top_k = ids.shape
     assert ids.dtype == torch.int64 and weights.dtype == torch.float32 and weights.shape == ids.shape
     x, ids, weights = as_floats(x), ids.contiguous(), weights.contiguous()
+    shared_w1, shared_w3, shared_w2 = (None,) * 3 if shared is None else map(native_weight, shared)
     out = torch.empty_like(x)
     cpu.moe(
         context,
@@ -39,9 +40,9 @@ def moe(
         w1=native_weight(w1),
         w3=native_weight(w3),
         w2=native_weight(w2),
-        shared_w1=native_weight(shared[0]),
-        shared_w3=native_weight(shared[1]),
-        shared_w2=native_weight(shared[2]),
+        shared_w1=shared_w1,
+        shared_w3=shared_w3,
+        shared_w2=shared_w2,
         out=out.data_ptr(),
         num_rows=num_rows,
         top_k=top_k,

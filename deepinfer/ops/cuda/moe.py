@@ -17,7 +17,7 @@ def moe(
     w1: QuantizedWeight,
     w3: QuantizedWeight,
     w2: QuantizedWeight,
-    shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight],
+    shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight] | None,
     *,
     limit: float,
     quantize: bool,
@@ -28,7 +28,7 @@ def moe(
     """
     routed = (w1, w3, w2)
     packed = all(weight.format is WeightFormat.FP4_ROW32 for weight in routed) and all(
-        weight.format is WeightFormat.FP8_BLOCK32 for weight in shared
+        weight.format is WeightFormat.FP8_BLOCK32 for weight in shared or ()
     )
     fits = w1.in_features % 32 == 0 and w2.in_features % 32 == 0
     if not (packed and fits and quantize and x.dtype is torch.bfloat16 and act_dtype is torch.bfloat16):
@@ -38,7 +38,7 @@ def moe(
         ids,
         weights,
         tuple((weight.codes, weight.scales) for weight in routed),
-        tuple((weight.codes, weight.scales) for weight in shared),
+        None if shared is None else tuple((weight.codes, weight.scales) for weight in shared),
         limit=limit,
         batch_invariant=batch_invariant,
     )

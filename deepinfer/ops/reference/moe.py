@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import torch
 
 from deepinfer.core.cache_spec import KVRounding
 from deepinfer.core.quantized_weight import QuantizedWeight
 from deepinfer.ops.reference.expert_layout import ExpertLayout
 from deepinfer.ops.reference.expert_matmul import expert_matmul
+from deepinfer.ops.reference.expert_mlp import expert_mlp
 from deepinfer.ops.reference.gated_hidden import gated_hidden
 from deepinfer.ops.reference.quantized_linear import quantized_linear
 from deepinfer.ops.reference.round_vectors import round_vectors
+
+
+class _Options(TypedDict):
+    limit: float
+    quantize: bool
+    act_dtype: torch.dtype
 
 
 def moe(
@@ -20,7 +29,7 @@ def moe(
     w1: QuantizedWeight,
     w3: QuantizedWeight,
     w2: QuantizedWeight,
-    shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight],
+    shared: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight] | None,
     *,
     limit: float,
     quantize: bool,
@@ -33,12 +42,12 @@ def moe(
 
     Args:
         x: bf16 or float32 [T, D].
-        ids: int64 [T, k] experts, best first.
+        ids: int64 [T, k] experts, best first; k = 0 for the shared expert alone.
         weights: float32 [T, k].
         w1: gate stack [E, I, D].
         w3: up stack [E, I, D].
         w2: down stack [E, D, I].
-        shared: (w1, w3, w2) of the shared expert, of the same sizes.
+        shared: (w1, w3, w2) of the shared expert, of the same sizes; None: the one routed expert (k = 1) alone.
         limit: swiglu_limit.
         quantize: whether inputs and hidden vectors pass Q8/32.
         act_dtype: bf16 or float32.
@@ -50,6 +59,11 @@ def moe(
     if num_rows == 0:
         return x.to(act_dtype)
     x = round_vectors(x, KVRounding.FP8_GROUP32 if quantize else KVRounding.NONE)
+    options: _Options = {"limit": limit, "quantize": quantize, "act_dtype": act_dtype}
+    if shared is None:
+        return _routed(x, ids, weights, (w1, w3, w2), options)
+    if top_k == 0:
+        return expert_mlp(x, *shared, None, **options).to(act_dtype)
     layout = ExpertLayout.from_assignments(ids.reshape(-1), w1.codes.shape[0])
     rows = x.repeat_interleave(top_k, 0)
     gate, up = expert_matmul(rows, (w1, w3), layout)
@@ -57,14 +71,7 @@ def moe(
     shared_gate = quantized_linear(x, shared[0], quantize=False, out_dtype=torch.float32)
     shared_up = quantized_linear(x, shared[1], quantize=False, out_dtype=torch.float32)
     row_weight = torch.cat((weights.reshape(-1), weights.new_ones(num_rows)))
-    hidden = gated_hidden(
-        torch.cat((gate, shared_gate)),
-        torch.cat((up, shared_up)),
-        row_weight,
-        limit=limit,
-        quantize=quantize,
-        act_dtype=act_dtype,
-    )
+    hidden = gated_hidden(torch.cat((gate, shared_gate)), torch.cat((up, shared_up)), row_weight, **options)
     (routed,) = expert_matmul(hidden[: num_rows * top_k], (w2,), layout)
     routed = routed.to(act_dtype).view(num_rows, top_k, -1)
     total = routed[:, 0].to(torch.float32, copy=True)
@@ -72,3 +79,19 @@ def moe(
         total.add_(routed[:, rank])
     total.add_(quantized_linear(hidden[num_rows * top_k :], shared[2], quantize=False, out_dtype=act_dtype))
     return total.to(act_dtype)
+
+
+def _routed(
+    x: torch.Tensor,
+    ids: torch.Tensor,
+    weights: torch.Tensor,
+    stacks: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight],
+    options: _Options,
+) -> torch.Tensor:
+    """Outputs act_dtype [T, D] of one routed expert a row, ids [T, 1], for rows that have passed Q8/32."""
+    assert ids.shape[1] == 1, f"{ids.shape[1]} experts a row without a shared one"
+    layout = ExpertLayout.from_assignments(ids.reshape(-1), stacks[0].codes.shape[0])
+    gate, up = expert_matmul(x, stacks[:2], layout)
+    hidden = gated_hidden(gate, up, weights.reshape(-1), **options)
+    (routed,) = expert_matmul(hidden, stacks[2:], layout)
+    return routed.to(options["act_dtype"])

@@ -1,0 +1,68 @@
+"""What a rank says to the other ranks of a group: collectives over torch.distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from deepinfer.errors import PeerLostError
+
+
+class RankComm:
+    """One group of ranks, as one of them sees it. Every rank of the group makes the same calls in the same order.
+
+    Numbers go over gloo, tensors over gloo on a CPU and NCCL on a GPU. PeerLostError when a peer is gone.
+
+    Attributes:
+        ranks: of the group, ascending, as numbers of the world.
+        rank, size: place in the group, and its ranks.
+    """
+
+    def __init__(self, ranks: Sequence[int], world_rank: int, group: dist.ProcessGroup) -> None:
+        """`group`: of these ranks, with a backend for each kind of device."""
+        self.ranks = tuple(ranks)
+        self.rank = self.ranks.index(world_rank)
+        self.size = len(self.ranks)
+        self._group = group
+
+    def gather_numbers(self, numbers: Sequence[int]) -> np.ndarray:
+        """Everybody's numbers: int64 [size, n]."""
+        own = torch.tensor(list(numbers), dtype=torch.int64)
+        everyone = torch.empty((self.size, len(own)), dtype=torch.int64)
+        with _peers():
+            dist.all_gather(list(everyone), own, group=self._group)
+        return everyone.numpy()
+
+    def exchange_counts(self, counts: torch.Tensor) -> torch.Tensor:
+        """To rank r goes counts[r]; int64 [size, n] on the CPU. Returns what came from each rank, of the same shape."""
+        received = torch.empty_like(counts)
+        with _peers():
+            dist.all_to_all_single(received, counts.contiguous(), group=self._group)
+        return received
+
+    def exchange_rows(self, rows: torch.Tensor, num_out: list[int], num_in: list[int]) -> torch.Tensor:
+        """To rank r goes the r-th part of `rows`.
+
+        Args:
+            rows: uint8 [sum(num_out), bytes], parts behind each other.
+            num_out, num_in: rows to and from each rank.
+
+        Returns:
+            uint8 [sum(num_in), bytes], the parts in the order of their ranks.
+        """
+        received = rows.new_empty((sum(num_in), rows.shape[1]))
+        with _peers():
+            dist.all_to_all_single(received, rows.contiguous(), num_in, num_out, group=self._group)
+        return received
+
+
+@contextmanager
+def _peers() -> Generator[None, None, None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise PeerLostError(f"a collective call failed, as it does when another rank is gone: {error}") from error

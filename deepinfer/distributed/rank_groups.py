@@ -1,0 +1,64 @@
+"""The groups that one rank is part of, joined once at the start of its process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import torch
+import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from deepinfer.config.parallel_config import ParallelConfig
+from deepinfer.distributed.expert_exchange import ExpertExchange
+from deepinfer.distributed.rank_comm import RankComm
+from deepinfer.distributed.rank_layout import RankGroup, RankLayout
+
+_WAIT: Final = timedelta(hours=4)  # an idle engine waits inside no collective, a loading one does
+
+
+@dataclass(frozen=True, slots=True)
+class RankGroups:
+    """Made by `join`.
+
+    Attributes:
+        sizes: of the groups.
+        lockstep: the ranks that step together.
+        experts: those that share the routed experts; None where this rank has them all.
+    """
+
+    sizes: ParallelConfig
+    lockstep: RankComm
+    experts: RankComm | None
+
+    def expert_exchange(self, num_experts: int) -> ExpertExchange | None:
+        """For one layer with so many routed experts; None where this rank has them all."""
+        redundant = self.sizes.num_redundant_experts
+        return None if self.experts is None else ExpertExchange(self.experts, num_experts, redundant)
+
+    @classmethod
+    def join(cls, sizes: ParallelConfig, rank: int) -> RankGroups:
+        """Called by every rank of a world that `join_world` has been called in, with the same sizes."""
+        layout = RankLayout(sizes)
+        made: dict[RankGroup, dist.ProcessGroup] = {}
+
+        def comm(kind: str) -> RankComm:
+            """Every rank makes every group, in one order, as torch.distributed asks."""
+            groups = sorted({getattr(layout, kind)(other) for other in layout.world})
+            for group in groups:
+                if group not in made:
+                    made[group] = dist.new_group(list(group), timeout=_WAIT)
+            own = getattr(layout, kind)(rank)
+            return RankComm(own, rank, made[own])
+
+        lockstep = comm("lockstep_group")
+        experts = comm("expert_group") if sizes.expert_parallel_size > 1 else None
+        return cls(sizes, lockstep, experts)
+
+
+def join_world(address: tuple[str, int], rank: int, num_ranks: int, device: torch.device) -> None:
+    """Make this process rank `rank` of a world. The store at `address` is the front end's."""
+    store = TCPStore(address[0], address[1], is_master=False)
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=num_ranks, timeout=_WAIT)

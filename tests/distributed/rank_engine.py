@@ -1,0 +1,66 @@
+"""Runs the same requests on one engine, or on the ranks of a world, step by step until all are idle."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from deepinfer import SamplingParams
+from deepinfer.config.engine_config import EngineConfig
+from deepinfer.config.parallel_config import ParallelConfig
+from deepinfer.distributed.rank_groups import RankGroups
+from deepinfer.engine.runtime import EngineRuntime
+from deepinfer.envs import read_environment
+
+Request = tuple[list[int], dict[str, Any]]
+
+
+def run_alone(model: str, options: dict[str, Any], requests: list[Request]) -> list[dict[str, Any]]:
+    """What one engine by itself gives."""
+    runtime = EngineRuntime.build(EngineConfig.create(model=model, **options), read_environment({}))
+    outputs = _run(runtime, dict(enumerate(requests)))
+    runtime.engine.close()
+    return [outputs[number] for number in range(len(requests))]
+
+
+def run_rank(
+    rank: int, model: str, sizes: dict[str, int], options: dict[str, Any], requests: list[Request], owners: list[int]
+) -> dict[int, dict[str, Any]]:
+    """This rank's outputs by number of the request; `owners`: the replica of each request."""
+    groups = _groups(rank, tuple(sizes.items()))
+    config = EngineConfig.create(model=model, **options)
+    runtime = EngineRuntime.build(config, read_environment({}), groups=groups)
+    own = {n: requests[n] for n, owner in enumerate(owners) if owner == rank}
+    outputs = _run(runtime, own)
+    runtime.engine.close()
+    return outputs
+
+
+@cache
+def _groups(rank: int, sizes: tuple[tuple[str, int], ...]) -> RankGroups:
+    return RankGroups.join(ParallelConfig(**dict(sizes)), rank)
+
+
+def _run(runtime: EngineRuntime, requests: dict[int, Request]) -> dict[int, dict[str, Any]]:
+    for number, (ids, params) in requests.items():
+        encoded = runtime.encoder.encode({"prompt_token_ids": ids})
+        request = runtime.inputs.generation(str(number), number, encoded, SamplingParams(**params))
+        runtime.engine.add_request(request)
+    outputs = {}
+    while True:
+        ready = runtime.engine.step()
+        while ready.finished:
+            output = ready.finished.popleft()
+            outputs[int(output.request_id)] = shown(output)
+        if runtime.engine.is_idle:
+            return outputs
+
+
+def shown(output: Any) -> dict[str, Any]:
+    """What must not depend on ranks: tokens, and log-probabilities to the last bit."""
+    assert output.error is None, output.error
+    return {
+        "tokens": [choice.token_ids for choice in output.outputs],
+        "logprobs": [choice.to_dict()["logprobs"] for choice in output.outputs],
+        "prompt": None if output.prompt_logprobs is None else [e and e.to_dict() for e in output.prompt_logprobs],
+    }

@@ -1,0 +1,89 @@
+"""A world of CPU processes that stays alive over many cases: each rank runs the functions that it is told to."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed import TCPStore
+
+ROOT = Path(__file__).parents[2]
+
+
+class RankWorld:
+    """Use as a context manager.
+
+    Args:
+        size: ranks.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        self.size = size
+        self._pipes: list[Connection] = []
+        self._processes: list[subprocess.Popen] = []
+        for rank in range(size):
+            ours, theirs = socket.socketpair()
+            words = [str(theirs.fileno()), str(self._store.port), str(rank), str(size)]
+            with theirs:
+                self._processes.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "tests.distributed.rank_world", *words],
+                        pass_fds=[theirs.fileno()],
+                        cwd=ROOT,
+                        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+                    )
+                )
+            self._pipes.append(Connection(ours.detach()))
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Call a module's function on every rank, its rank first; what each returned. AssertionError if one raises."""
+        for pipe in self._pipes:
+            pipe.send((function.__module__, function.__name__, arguments))
+        results: dict[int, Any] = {}
+        while len(results) < self.size:
+            waiting = {pipe: rank for rank, pipe in enumerate(self._pipes) if rank not in results}
+            for pipe in wait(list(waiting)):
+                ok, results[waiting[pipe]] = pipe.recv()
+                assert ok, f"rank {waiting[pipe]}:\n{results[waiting[pipe]]}"
+        return [results[rank] for rank in range(self.size)]
+
+    def __enter__(self) -> RankWorld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+def main(pipe: int, port: int, rank: int, size: int) -> None:
+    from deepinfer.distributed.rank_groups import join_world
+
+    torch.set_num_threads(1)
+    join_world(("127.0.0.1", port), rank, size, torch.device("cpu"))
+    connection = Connection(pipe)
+    while True:
+        try:
+            module, name, arguments = connection.recv()
+        except EOFError:
+            os._exit(0)
+        try:
+            connection.send((True, getattr(importlib.import_module(module), name)(rank, *arguments)))
+        except Exception:
+            connection.send((False, traceback.format_exc()))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

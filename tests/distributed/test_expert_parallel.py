@@ -1,0 +1,95 @@
+"""Ranks that share the experts give what one engine gives, to the last bit of every log-probability."""
+
+import pytest
+
+from deepinfer.errors import ConfigError, UnsupportedFeatureError
+from tests.distributed import rank_engine
+from tests.distributed.rank_world import RankWorld
+from tests.support.golden_case import GOLDEN
+
+OPTIONS = {"max_model_len": 96, "max_num_seqs": 3, "max_num_batched_tokens": 24, "block_size": 16}
+
+
+@pytest.fixture(scope="module")
+def world2():
+    with RankWorld(2) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def world4():
+    with RankWorld(4) as world:
+        yield world
+
+
+def requests(num):
+    """Prompts of uneven lengths, some longer than a step; greedy and sampled."""
+    lengths = [1 + 13 * i % 41 for i in range(num)]
+    ids = [[40 + (5 * i + 3 * j * j) % 150 for j in range(length)] for i, length in enumerate(lengths)]
+    return [
+        (tokens, {"max_tokens": 2 + 5 * i % 12, "temperature": float(i % 3 > 1), "logprobs": 2, "ignore_eos": True})
+        for i, tokens in enumerate(ids)
+    ]
+
+
+def check(world, model, sizes, options, owners):
+    """`owners`: the replica of each request."""
+    asked = requests(len(owners))
+    options = OPTIONS | options
+    want = rank_engine.run_alone(model, options, asked)
+    parts = world.run(rank_engine.run_rank, model, sizes, options, asked, owners)
+    got = {number: output for part in parts for number, output in part.items()}
+    assert [got[number] for number in range(len(asked))] == want
+
+
+def spread(num_ranks, experts, **others):
+    return {"data_parallel_size": num_ranks, "expert_parallel_size": experts, **others}
+
+
+def test_two_ranks_with_drafts(world2, random_model):
+    check(world2, str(random_model), spread(2, 2), {"numerics": "fp32"}, [0, 1, 1, 1, 0])
+
+
+def test_two_ranks_of_which_one_is_idle(world2):
+    check(world2, str(GOLDEN / "nano-s1"), spread(2, 2), {"numerics": "fp32", "speculative": "off"}, [1, 1])
+
+
+def test_two_ranks_with_quantized_rows(world2, random_model):
+    options = {"numerics": "official", "backend": "cpu"}
+    check(world2, str(random_model), spread(2, 2, num_redundant_experts=3), options, [1, 0, 1])
+
+
+def test_four_ranks_on_the_bundled_model(world4):
+    check(world4, None, spread(4, 4), {"numerics": "fp32"}, [3, 0, 1, 3])
+
+
+def test_four_ranks_with_two_sets_of_experts(world4, random_model):
+    options = {"numerics": "fp32-quant", "speculative": "off"}
+    check(world4, str(random_model), spread(4, 2, num_redundant_experts=1), options, [0, 0, 3, 3, 1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [3, 6, 8])
+@pytest.mark.parametrize("numerics", ["fp32", "official"])
+@pytest.mark.parametrize("drafts", [None, "off"])
+def test_other_sizes(random_model, size, numerics, drafts):
+    """Experts in every divisor of the world; 8 experts and 4 of a draft stage over 3, 6 or 8 ranks."""
+    with RankWorld(size) as world:
+        for model in (str(random_model), None, str(GOLDEN / "nano-s1")):
+            for experts in (n for n in range(2, size + 1) if size % n == 0):
+                options = {"numerics": numerics, "speculative": drafts}
+                owners = [(3 * i + 1) % size for i in range(7)]
+                check(world, model, spread(size, experts), options, owners)
+
+
+def test_options_that_ranks_cannot_have():
+    from deepinfer.config.engine_config import EngineConfig
+    from deepinfer.engine.lockstep_options import lockstep_options
+
+    with pytest.raises(UnsupportedFeatureError, match="overlap = True"):
+        lockstep_options(EngineConfig.create(overlap=True))
+    with pytest.raises(UnsupportedFeatureError, match="cost_curve"):
+        lockstep_options(EngineConfig.create(speculative={"cost_curve": "measure"}))
+    assert lockstep_options(EngineConfig.create()).overlap is False
+    with pytest.raises(ConfigError, match="num_redundant_experts = -1"):
+        EngineConfig.create(num_redundant_experts=-1)
