@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from deepinfer._C import Scheduler, SchedulerConfig
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.llm_engine import LLMEngine
+from deepinfer.engine.mailbox import Mailbox
 from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.overlapped_engine import OverlappedEngine
 from deepinfer.engine.prompt_encoder import PromptEncoder
@@ -76,7 +77,7 @@ class TableEngine:
         prefix: str = "",
     ) -> RequestBatch:
         """A prepared call with request ids "0", "1", ... behind `prefix`."""
-        batch = RequestBatch(self.loop, self.inputs, self.encoder, streaming=streaming)
+        batch = RequestBatch(self.loop, self.inputs, self.encoder, Mailbox(streaming))
         for place, prompt in enumerate(prompts):
             one = params if isinstance(params, SamplingParams) else params[place]
             batch.add_generation(f"{prefix}{place}", prompt, one)
