@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +29,7 @@ def atomic_file(path: Path) -> Generator[IO[bytes], None, None]:
 
     Raises JobWriteError when anything cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         try:
             with open(temporary, "wb") as file:
@@ -48,6 +50,13 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Put `content` in the place of a file. Raises JobWriteError."""
     with atomic_file(path) as file:
         file.write(content)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed writers of `path` have left; only for who holds the lock under which it is written."""
+    for temporary in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def sync_directory(path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import deepinfer
+from deepinfer.batch.atomic_file import remove_leftovers
 from deepinfer.batch.claim import Claim
 from deepinfer.batch.engine_fields import MODEL_FIELDS, resolve_fields, run_fields
 from deepinfer.batch.input_file import InputFile
@@ -135,6 +136,7 @@ def _same_job(known: JobManifest, draft: JobManifest, request: JobRequest) -> Jo
 
 
 def _write(directory: JobDirectory, draft: JobManifest, request: JobRequest) -> JobManifest:
+    remove_leftovers(directory.index)
     source = draft.input.open(draft.input_path)
     try:
         index = RowIndex.build(directory.index, source, parser_of(draft))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import IO
 
-from deepinfer.batch.atomic_file import atomic_file, write_atomically, write_error
+from deepinfer.batch.atomic_file import atomic_file, remove_leftovers, write_atomically, write_error
 from deepinfer.batch.claim import Claim
 from deepinfer.batch.job_directory import JobDirectory
 from deepinfer.batch.job_manifest import JobManifest
@@ -35,6 +35,7 @@ def merge_parts(directory: JobDirectory, manifest: JobManifest, worker: str) -> 
             return []
         damaged = [number for number in range(manifest.num_ranges) if not _is_whole(directory, manifest, number)]
         if not damaged:
+            remove_leftovers(directory.results)
             _write(directory, manifest)
         for number in damaged:
             _reopen(directory, number)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pyarrow
@@ -11,7 +12,7 @@ from pyarrow import parquet
 
 from deepinfer.batch.input_file import InputFile
 from deepinfer.batch.input_line import InputLine
-from deepinfer.errors import JobError
+from deepinfer.errors import JobError, UnsupportedFeatureError
 from tests.support.batch_case import BatchCase, id_rows, results, run_job, write_lines
 
 
@@ -93,6 +94,16 @@ def test_what_is_no_input(tmp_path: Path) -> None:
         lines_of(plain, "csv")
     with pytest.raises(JobError, match="max_row_bytes = 0"):
         lines_of(plain, limit=0)
+
+
+@pytest.mark.parametrize(("library", "content"), [("pyarrow", b"PAR1"), ("zstandard", b"\x28\xb5\x2f\xfd")])
+def test_a_missing_library_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, content: bytes
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    (tmp_path / "in").write_bytes(content + b"rest")
+    with pytest.raises(UnsupportedFeatureError, match=r"pip install 'deepinfer\[batch\]'"):
+        lines_of(tmp_path / "in")
 
 
 def test_every_format_gives_the_same_results(case: BatchCase) -> None:

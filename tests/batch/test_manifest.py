@@ -158,7 +158,9 @@ def test_a_beginning_that_was_killed_is_repeated(case: BatchCase) -> None:
     (job.directory.root / "rows.idx.123.tmp").write_bytes(b"left over")
     again = case.begin(id_rows(7))
     assert again.manifest == job.manifest
+    (job.directory.root / "results.jsonl.123.tmp").write_bytes(b"left over")
     assert run_job(again).results is not None
+    assert not list(job.directory.root.rglob("*.tmp"))
 
 
 def test_the_number_of_ranges_follows_the_number_of_rows(case: BatchCase) -> None:
