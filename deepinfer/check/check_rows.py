@@ -65,7 +65,9 @@ def _with_tokens(row: ReplayRow, output: RequestOutput) -> ReplayRow:
 
 def _params(row: ReplayRow, max_tokens: int) -> SamplingParams:
     if row.token_ids is None:
-        return SamplingParams(temperature=0.0, max_tokens=max_tokens, logprobs=1)
+        own = row.params or SamplingParams(temperature=0.0, max_tokens=None)
+        num_tokens = max_tokens if own.max_tokens is None else min(own.max_tokens, max_tokens)
+        return own.replace(n=1, max_tokens=num_tokens, min_tokens=min(own.min_tokens, num_tokens), logprobs=1)
     params = SamplingParams(temperature=0.0, logprobs=1, golden_token_ids=row.token_ids)
     return params.replace(max_tokens=len(row.token_ids), ignore_eos=True)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from deepinfer.config.strict_json import MAX_TABLE_BYTES, read_bounded, shown_path
 from deepinfer.errors import ConfigError
+from deepinfer.sampling_params import SamplingParams
 from deepinfer.text.tokenizer import Tokenizer
+
+Item = TypeVar("Item")
 
 _EXPECTED: Final = (
     'expected {"prompt": text} or {"prompt_token_ids": ids}, with "token_ids", "answer", or the "outputs" or '
@@ -26,18 +29,26 @@ class ReplayRow:
     Attributes:
         prompt: text or ids.
         token_ids: what was generated; None: to be generated.
+        params: by which to generate it; None: greedily.
     """
 
     prompt: str | list[int]
     token_ids: tuple[int, ...] | None
+    params: SamplingParams | None = None
+
+
+def shared_evenly(items: Sequence[Item], share: float) -> list[Item]:
+    """So many of the items, evenly from all of them; one at least, if there is any."""
+    num_taken = min(len(items), max(1, round(len(items) * share)))
+    return [items[i * len(items) // num_taken] for i in range(num_taken)]
 
 
 def read_replay_rows(path: Path | None, tokenizer: Tokenizer, share: float) -> list[ReplayRow]:
     """A share of a file's rows, taken evenly from all of it, one at least.
 
     Args:
-        path: JSON lines: prompts, evaluation rows, what ``deepinfer generate --json`` prints, or the results of a batch
-            job with token ids. None: the evaluation rows of the bundled model.
+        path: JSON lines: prompts, evaluation rows, or what ``deepinfer generate --json`` prints. None: the bundled
+            evaluation rows.
         tokenizer: splits answers that are texts.
         share: of the rows, over 0 and at most 1.
 
@@ -54,9 +65,7 @@ def read_replay_rows(path: Path | None, tokenizer: Tokenizer, share: float) -> l
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise ConfigError(f"{name} holds no row; {_EXPECTED}")
-    num_taken = max(1, round(len(lines) * share))
-    taken = [lines[i * len(lines) // num_taken] for i in range(num_taken)]
-    return [_row(line, f"{name}, line {number}", tokenizer) for number, line in taken]
+    return [_row(line, f"{name}, line {number}", tokenizer) for number, line in shared_evenly(lines, share)]
 
 
 def _row(line: str, place: str, tokenizer: Tokenizer) -> ReplayRow:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def check(
     rows: Annotated[
-        Path | None, typer.Argument(help="JSON lines: prompts or results; default: bundled evaluation rows.")
+        Path | None, typer.Argument(help="JSON lines, or a batch job's directory; default: bundled evaluation rows.")
     ] = None,
     share: Annotated[float, typer.Option(help="Of the rows, over 0 and at most 1.")] = 0.05,
     max_tokens: Annotated[int, typer.Option(min=1, help="Generated tokens of a row that are replayed.")] = 64,
@@ -40,17 +40,38 @@ def check(
     with reported_errors():
         if not 0 < share <= 1:
             raise ConfigError(f"--share {share}: expected a number over 0 and at most 1")
-        require_paths(rows, None)
-        from deepinfer.check.check_rows import check_rows
-        from deepinfer.check.replay_row import read_replay_rows
+        if rows is not None and rows.is_dir():
+            report = _check_job(rows, share, options, max_tokens)
+        else:
+            require_paths(rows, None)
+            from deepinfer.check.check_rows import check_rows
+            from deepinfer.check.replay_row import read_replay_rows
 
-        report = check_rows(lambda tokenizer: read_replay_rows(rows, tokenizer, share), options, max_tokens)
+            report = check_rows(lambda tokenizer: read_replay_rows(rows, tokenizer, share), options, max_tokens)
     if json:
         typer.echo(json_format.dumps(report.to_dict()))
     else:
         _show(report)
     if not report.is_fine:
         raise typer.Exit(ExitCode.SOME_FAILED)
+
+
+def _check_job(directory: Path, share: float, options: dict[str, Any], max_tokens: int) -> CheckReport:
+    """The job says which model and options; only the device may be another one."""
+    from deepinfer.batch.batch_job import BatchJob
+    from deepinfer.check.check_rows import check_rows
+    from deepinfer.check.job_rows import job_options, job_rows
+
+    usual = {"model": None, "numerics": "official", "backend": "auto", "max_model_len": None}
+    changed = [name for name, value in usual.items() if options[name] != value]
+    if changed:
+        raise ConfigError(
+            f"{changed[0]} = {options[changed[0]]!r}: the job in {str(directory)!r} has its own; leave it out"
+        )
+    job = BatchJob.open(directory)
+    rows = job_rows(job, share)
+    own = job_options(job, options["max_num_seqs"])
+    return check_rows(lambda _: rows, own | {"device": options["device"]}, max_tokens)
 
 
 def _show(report: CheckReport) -> None:

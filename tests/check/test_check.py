@@ -11,10 +11,12 @@ import torch
 from typer.testing import CliRunner
 
 from deepinfer import LLM, SamplingParams
+from deepinfer.batch.batch_job import BatchJob
 from deepinfer.check import checked_llm
 from deepinfer.check.check_report import CheckReport
-from deepinfer.check.check_rows import check_rows
+from deepinfer.check.check_rows import _params, check_rows
 from deepinfer.check.checked_ops import CheckedOps
+from deepinfer.check.job_rows import job_options, job_rows
 from deepinfer.check.op_tolerance import NEAR_TIES, OP_TOLERANCES
 from deepinfer.check.replay_row import ReplayRow, read_replay_rows
 from deepinfer.cli.main import app
@@ -158,6 +160,34 @@ def test_rows_of_all_forms(tokenizer: Tokenizer, tmp_path: Path) -> None:
     assert read_replay_rows(path, tokenizer, 1.0) == [ReplayRow(prompt, done) for _, prompt, done in forms]
     assert read_replay_rows(path, tokenizer, 0.3) == [ReplayRow(forms[i][1], forms[i][2]) for i in (0, 3)]
     assert len(read_replay_rows(None, tokenizer, 0.05)) == 19
+
+
+def test_rows_of_a_job(tmp_path: Path) -> None:
+    """Chat and prompts with parameters of their own: what the job wrote is what is replayed."""
+    rows = [
+        {"custom_id": "a", "prompt": "Once upon a time", "sampling_params": {"temperature": 0.9, "max_tokens": 3}},
+        {"custom_id": "b", "messages": [{"role": "user", "content": "Hi"}], "sampling_params": {"n": 2}},
+        {"custom_id": "c", "prompt": ""},
+        {"custom_id": "d", "prompt": "x", "sampling_params": {"top_p": 7}},
+    ]
+    source, folder = tmp_path / "rows.jsonl", tmp_path / "job"
+    source.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    command = ["batch", "run", str(source), "-o", str(folder), "--token-ids", "--backend", "cpu"]
+    assert CliRunner().invoke(app, command).exit_code in (0, 1)
+    results = [json.loads(line) for line in (folder / "results.jsonl").read_text("utf-8").splitlines()]
+    job = BatchJob.open(folder)
+    found = job_rows(job, 1.0)
+    assert len(found) == 3 and len(job_rows(job, 0.25)) == 1
+    report = check_rows(lambda _: found, job_options(job, 4), max_tokens=5)
+    assert report.is_fine and report.num_rows == 3
+    with LLM(**job_options(job, 4)) as llm:
+        outputs = llm.generate([row.prompt for row in found], [_params(row, 5) for row in found], use_tqdm=False)
+    recorded = [result["completions"][0]["token_ids"][:5] for result in results if result["error"] is None]
+    assert [output.outputs[0].token_ids for output in outputs] == recorded
+    result = CliRunner().invoke(app, ["check", str(folder), "--share", "0.25", "--max-tokens", "2"])
+    assert result.exit_code == 0 and "1 rows, " in result.output
+    result = CliRunner().invoke(app, ["check", str(folder), "--numerics", "fp32"])
+    assert result.exit_code == 2 and "has its own" in result.output
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,13 @@ def test_the_extension_is_built_once_for_all_commands(checkout: Checkout) -> Non
     assert checkout.calls("-e .") == 2
 
 
+def test_bridges_have_packages_of_their_own(checkout: Checkout) -> None:
+    assert checkout.run("bridges").returncode == 0 and checkout.run("bridges").returncode == 0
+    assert checkout.calls("install -c constraints.txt pytest ruff") == 3  # of dev, eval and ray, once
+    assert checkout.calls("-m pytest -m bridge tests/integrations") == 2
+    assert checkout.run("docs").returncode == 0 and checkout.calls("-m mkdocs build --strict") == 1
+
+
 def test_what_pip_says_about_a_failure_is_shown(checkout: Checkout) -> None:
     checkout.stand_in(checkout.root / "active/bin/python", install="echo 'The conflict is caused by: a'; exit 1")
     for _ in range(2):  # a failed set-up is not taken for a done one
