@@ -46,8 +46,11 @@ RUN_FIELDS: Final = (
     "max_num_batched_tokens",
     "max_num_seqs",
     "max_prefill_chunk",
+    "num_redundant_experts",
     "num_threads",
     "overlap",
+    "prefill_all_interval",
+    "prefill_any_interval",
     "seed",
     "speculative",
 )

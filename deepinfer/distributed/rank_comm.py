@@ -38,7 +38,7 @@ class RankComm:
         return everyone.numpy()
 
     def exchange_counts(self, counts: torch.Tensor) -> torch.Tensor:
-        """To rank r goes counts[r]; int64 [size, n] on the CPU. Returns what came from each rank, of the same shape."""
+        """To rank r goes counts[r], int64 [size] or [size, n] on the CPU. What came from each rank, of the same shape."""
         received = torch.empty_like(counts)
         with _peers():
             dist.all_to_all_single(received, counts.contiguous(), group=self._group)

@@ -14,6 +14,7 @@ from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.distributed.rank_layout import RankGroup, RankLayout
+from deepinfer.distributed.row_shards import RowShards
 
 _WAIT: Final = timedelta(hours=4)  # an idle engine waits inside no collective, a loading one does
 
@@ -26,16 +27,22 @@ class RankGroups:
         sizes: of the groups.
         lockstep: the ranks that step together.
         experts: those that share the routed experts; None where this rank has them all.
+        engram: those that share the Engram tables; None where this rank reads whole ones.
     """
 
     sizes: ParallelConfig
     lockstep: RankComm
     experts: RankComm | None
+    engram: RankComm | None
 
     def expert_exchange(self, num_experts: int) -> ExpertExchange | None:
         """For one layer with so many routed experts; None where this rank has them all."""
         redundant = self.sizes.num_redundant_experts
         return None if self.experts is None else ExpertExchange(self.experts, num_experts, redundant)
+
+    def row_shards(self, num_rows: int) -> RowShards | None:
+        """For an Engram table with so many rows; None where this rank reads the whole table."""
+        return None if self.engram is None else RowShards(self.engram, num_rows)
 
     @classmethod
     def join(cls, sizes: ParallelConfig, rank: int) -> RankGroups:
@@ -54,7 +61,8 @@ class RankGroups:
 
         lockstep = comm("lockstep_group")
         experts = comm("expert_group") if sizes.expert_parallel_size > 1 else None
-        return cls(sizes, lockstep, experts)
+        engram = comm("engram_group") if sizes.engram_parallel_size > 1 else None
+        return cls(sizes, lockstep, experts, engram)
 
 
 def join_world(address: tuple[str, int], rank: int, num_ranks: int, device: torch.device) -> None:

@@ -19,7 +19,6 @@ _FOREIGN: Final[dict[str, tuple[tuple[Any, ...], str]]] = {
         "there is no pipeline parallelism; the parallel options are data_parallel_size, context_parallel_size and "
         "expert_parallel_size",
     ),
-    "engram_parallel_size": ((0, 1, None), "Engram tables are not split; leave it out"),
     "trust_remote_code": ((False, None), "code that comes with a checkpoint is never run; leave it out"),
     "dtype": (("auto", None), "choose with numerics='official', 'fp32-quant' or 'fp32'"),
     "quantization": ((None,), "weights are used as the checkpoint stores them; choose roundings with numerics="),

@@ -47,7 +47,8 @@ def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, opt
     with CheckpointReader(directory) as reader:
         validate_checkpoint(reader, runtime.config)
         source = TrackedSource(FiniteSource(reader))
-        tables = PinnedSource(source) if _pins_tables(runtime.config, device, options.engram_storage) else source
+        pins = _pins_tables(runtime.config, device, options.engram_storage) and not _spreads_tables(runtime)
+        tables = PinnedSource(source) if pins else source
         model = DeepSeekV41Model(runtime, tables, device, vocabulary, with_drafts)
         if runtime.groups is None:
             source.check(_used_names(runtime.config, with_drafts))
@@ -61,6 +62,10 @@ def _is_own(name: str, own: dict[str, set[int]]) -> bool:
     """Whether this rank reads a tensor. `own`: its experts of each layer and draft stage, by prefix of names."""
     layer, _, expert = name.partition(".ffn.experts.")
     return not expert or int(expert.split(".")[0]) in own[layer]
+
+
+def _spreads_tables(runtime: ModelRuntime) -> bool:
+    return runtime.groups is not None and runtime.groups.engram is not None
 
 
 def _pins_tables(config: DeepSeekV41Config, device: torch.device, engram_storage: str) -> bool:

@@ -84,7 +84,7 @@ def test_unknown_option_names_the_nearest():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("expert_parallel_size", 2),
+        ("context_parallel_size", 2),
         ("context_parallel_size", True),
     ],
 )

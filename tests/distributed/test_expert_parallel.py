@@ -54,6 +54,11 @@ def test_two_ranks_of_which_one_is_idle(world2):
     check(world2, str(GOLDEN / "nano-s1"), spread(2, 2), {"numerics": "fp32", "speculative": "off"}, [1, 1])
 
 
+def test_two_ranks_that_share_tables_alone(world2, random_model):
+    options = {"numerics": "fp32", "yoco": "compact"}
+    check(world2, str(random_model), spread(2, 1, engram_parallel_size=2), options, [0, 1, 0])
+
+
 def test_two_ranks_with_quantized_rows(world2, random_model):
     options = {"numerics": "official", "backend": "cpu"}
     check(world2, str(random_model), spread(2, 2, num_redundant_experts=3), options, [1, 0, 1])
@@ -65,7 +70,8 @@ def test_four_ranks_on_the_bundled_model(world4):
 
 def test_four_ranks_with_two_sets_of_experts(world4, random_model):
     options = {"numerics": "fp32-quant", "speculative": "off"}
-    check(world4, str(random_model), spread(4, 2, num_redundant_experts=1), options, [0, 0, 3, 3, 1])
+    sizes = spread(4, 2, num_redundant_experts=1, engram_parallel_size=4)
+    check(world4, str(random_model), sizes, options, [0, 0, 3, 3, 1])
 
 
 @pytest.mark.slow
@@ -76,10 +82,10 @@ def test_other_sizes(random_model, size, numerics, drafts):
     """Experts in every divisor of the world; 8 experts and 4 of a draft stage over 3, 6 or 8 ranks."""
     with RankWorld(size) as world:
         for model in (str(random_model), None, str(GOLDEN / "nano-s1")):
-            for experts in (n for n in range(2, size + 1) if size % n == 0):
+            for experts in (n for n in range(1, size + 1) if size % n == 0):
                 options = {"numerics": numerics, "speculative": drafts}
                 owners = [(3 * i + 1) % size for i in range(7)]
-                check(world, model, spread(size, experts), options, owners)
+                check(world, model, spread(size, experts, engram_parallel_size=size), options, owners)
 
 
 def test_options_that_ranks_cannot_have():

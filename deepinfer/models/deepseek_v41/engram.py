@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from deepinfer.distributed.row_shards import RowShards
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
@@ -11,7 +12,8 @@ from deepinfer.ops import ngram_hash
 
 
 class Engram:
-    """One layer's table, projection and gate (spec/model.md 9). The table stays memory-mapped and is read by row.
+    """One layer's table, projection and gate (spec/model.md 9). The table stays memory-mapped and is read by row, or
+    its rows are spread over the memory of several ranks (`runtime.groups`).
 
     Looked-up rows pass Q8/32 again before the projection, like every input of an FP8 matrix (decisions 1). Where the
     head width is a multiple of 32, the groups are those of the table and that is exact (above the quantizer's floor).
@@ -33,7 +35,9 @@ class Engram:
             max_ngram_size=config.engram_max_ngram_size,
             num_heads=config.engram_n_heads,
         ).to(weights.device)
-        self.table, self.table_scales = weights.table("embed")
+        table = weights.table("embed")
+        self._shards = None if runtime.groups is None else runtime.groups.row_shards(table[0].shape[0])
+        self.table, self.table_scales = table if self._shards is None else self._share_out(self._shards, table)
         self.wkv = weights.fp8("wkv")
         self.q_weight = weights.plain("q_weight")
         self.k_weight = weights.plain("k_weight")
@@ -45,9 +49,34 @@ class Engram:
         ngram = torch.where(ids >= 0, self._compressed_vocab[ids.clamp(min=0)], self._pad)
         rows = ops.ngram_rows(ngram, self.hash)
         ctx.probe.record(f"{self._name}.rows", rows)
-        memory = ops.engram_lookup(rows, self.table, self.table_scales)
+        if self._shards is None:
+            memory = ops.engram_lookup(rows, self.table, self.table_scales)
+        else:
+            memory = ops.engram_lookup(*self._fetch(self._shards, rows))
         projected = ops.quantized_linear(memory.to(act), self.wkv, quantize=self._runtime.quantize, out_dtype=act)
         num_streams, dim = config.hc_mult, config.hidden_size
         keys = projected[:, : num_streams * dim].view(-1, num_streams, dim)
         value = projected[:, num_streams * dim :]
         return ops.engram_gate(streams, keys, value, self.q_weight, self.k_weight, eps=config.rms_norm_eps)
+
+    def take_part(self) -> None:
+        """Give other ranks the rows they ask for, in a step of which this rank has no rows."""
+        if self._shards is not None:
+            self._shards.fetch(torch.empty(0, dtype=torch.int64))
+
+    @staticmethod
+    def _share_out(shards: RowShards, table: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copy this rank's rows into memory; codes and scales without rows."""
+        codes, scales = table
+        shards.put(torch.cat((codes[shards.own].view(torch.uint8), scales[shards.own]), dim=1))
+        return codes[:0].clone(), scales[:0].clone()
+
+    def _fetch(self, shards: RowShards, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Rows [T, R] of the whole table as (rows of a small table, its codes, its scales)."""
+        asked = rows >= 0
+        numbers, places = torch.unique(rows[asked].cpu(), return_inverse=True)
+        fetched = shards.fetch(numbers).to(rows.device)
+        codes, scales = fetched.split((self.table.shape[1], self.table_scales.shape[1]), dim=1)
+        small = torch.full_like(rows, -1)
+        small[asked] = places.to(rows.device)
+        return small, codes.contiguous().view(self.table.dtype), scales.contiguous()

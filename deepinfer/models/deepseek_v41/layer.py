@@ -67,6 +67,8 @@ class Layer:
 
     def take_part(self) -> None:
         """What other ranks need of this layer in a step that this rank has no rows of."""
+        if self.engram is not None:
+            self.engram.take_part()
         self.moe.take_part()
 
     def _kept(self, values: torch.Tensor, ctx: StepContext) -> torch.Tensor:
