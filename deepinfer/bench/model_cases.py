@@ -25,6 +25,7 @@ def model_cases(config: DeepSeekV41Config, random: RandomOperands, context_len: 
     """
     return [
         *_stream_cases(config, random),
+        *_mixing_cases(config, random),
         *_query_cases(config, random),
         *product_cases(config, random),
         *cache_cases(config, random),
@@ -36,19 +37,20 @@ def model_cases(config: DeepSeekV41Config, random: RandomOperands, context_len: 
 def _stream_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator[OpCase]:
     """Residual streams."""
     streams, dim, layers = config.hc_mult, config.hidden_size, config.num_hidden_layers
-    mixes, act, eps = streams * (streams + 2), random.activations, config.rms_norm_eps
-
-    def mix(rows: int) -> Operands:
-        fn, base, scale = random.floats(mixes, streams * dim), random.floats(mixes), random.floats(3)
-        options = {"sinkhorn_iters": config.hc_sinkhorn_iters, "eps": config.hc_eps, "norm_eps": eps}
-        return (act(rows, streams, dim), fn, base, scale), options
+    act = random.activations
 
     def write(rows: int) -> Operands:
-        mixing = (random.floats(rows, streams), random.floats(rows, streams, streams))
-        return (act(rows, streams, dim), act(rows, dim), *mixing), {}
+        gains = (random.floats(rows, streams), random.floats(rows, streams, streams))
+        return (act(rows, streams, dim), act(rows, dim), *gains), {}
 
     def read_norm(rows: int) -> Operands:
-        return (act(rows, streams, dim), random.floats(rows, streams), act(dim), eps, torch.bfloat16), {}
+        return (
+            act(rows, streams, dim),
+            random.floats(rows, streams),
+            act(dim),
+            config.rms_norm_eps,
+            torch.bfloat16,
+        ), {}
 
     def mean(rows: int) -> Operands:
         return (act(rows, streams, dim), random.floats(rows, streams), torch.float32), {}
@@ -61,12 +63,37 @@ def _stream_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator
         return lambda rows: ((random.integers(config.vocab_size, rows), table, streams, table.dtype), {})
 
     yield OpCase("expand_embedding", "embedding", 1, embedding, True)
-    yield OpCase("hc_mix", "sublayer", 2 * layers, lambda: mix, True)
-    yield OpCase("hc_read_norm", "sublayer and head", 2 * layers + 1, lambda: read_norm, False)
-    yield OpCase("hc_write", "sublayer", 2 * layers, lambda: write, False)
+    yield OpCase("hc_read_norm", "head", 1, lambda: read_norm, False)
+    yield OpCase("hc_write", "out of a layer", layers, lambda: write, False)
     yield OpCase("gather_rows", "streams of sampled rows", 1, lambda: gather, False)
     if config.num_nextn_predict_layers:
         yield OpCase("hc_read", "stream mean, for drafts", len(config.dspark_target_layer_ids), lambda: mean, False)
+
+
+def _mixing_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator[OpCase]:
+    """Residual streams, with the matrix that mixes them."""
+    streams, dim, layers = config.hc_mult, config.hidden_size, config.num_hidden_layers
+    mixes, act, eps = streams * (streams + 2), random.activations, config.rms_norm_eps
+    options = {"sinkhorn_iters": config.hc_sinkhorn_iters, "eps": config.hc_eps, "norm_eps": eps}
+
+    def mixing() -> tuple[torch.Tensor, ...]:
+        return random.floats(mixes, streams * dim), random.floats(mixes), random.floats(3)
+
+    def mix(rows: int) -> Operands:
+        return (act(rows, streams, dim), *mixing()), options
+
+    def step(rows: int) -> Operands:
+        update = (act(rows, dim), random.floats(rows, streams), random.floats(rows, streams, streams))
+        read = (act(rows, streams, dim), random.floats(rows, streams))
+        return (*read, update, act(dim), mixing()), {**options, "out_dtype": torch.bfloat16}
+
+    def enter(rows: int) -> Operands:
+        (values, pre, _, *rest), step_options = step(rows)
+        return (values, pre, None, *rest), step_options
+
+    yield OpCase("hc_step", "from attention to MoE", layers, lambda: step, True)
+    yield OpCase("hc_step", "into a layer", layers, lambda: enter, True)
+    yield OpCase("hc_mix", "behind a compact prefill's kept rows", 1, lambda: mix, True)
 
 
 def _query_cases(config: DeepSeekV41Config, random: RandomOperands) -> Iterator[OpCase]:

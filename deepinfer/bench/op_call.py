@@ -133,6 +133,17 @@ def _moe(call: OpCall) -> int:
     return 3 * x.shape[0] * x.shape[1] * w1.out_features * (ids.shape[1] + 1)
 
 
+def _step_bytes(call: OpCall) -> int:
+    """Without an update the streams in the result are those given: nobody writes them."""
+    streams, _, update = call.args[:3]
+    return _num_bytes(call.args) - (_num_bytes(streams) if update is None else 0)
+
+
+def _hc_step(call: OpCall) -> int:
+    streams, *_, (fn, _, _) = call.args
+    return streams.shape[0] * fn.numel()
+
+
 def _route(call: OpCall) -> int:
     return call.args[0].shape[0] * call.args[1].numel()
 
@@ -155,6 +166,7 @@ _BYTES_READ: Final[dict[str, Callable[[OpCall], int]]] = {
     "engram_lookup": _table_bytes,
     "expand_embedding": _table_bytes,
     "compress_pairs": _pair_bytes,
+    "hc_step": _step_bytes,
     "store_vectors": _store_bytes,
     "select_entries": _select_bytes,
     "sparse_attention": _attention_bytes,
@@ -168,4 +180,5 @@ _MULTIPLY_ADDS: Final[dict[str, Callable[[OpCall], int]]] = {
     "select_entries": _select_entries,
     "sparse_attention": _sparse_attention,
     "hc_mix": _route,
+    "hc_step": _hc_step,
 }

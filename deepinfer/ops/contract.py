@@ -97,6 +97,25 @@ class Ops(Protocol):
         """streams [T, S, D], pre f32 [T, S], weight [D] -> out_dtype [T, D]."""
         ...
 
+    def hc_step(
+        self,
+        streams: torch.Tensor,
+        pre: torch.Tensor,
+        update: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None,
+        weight: torch.Tensor,
+        mixing: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+        *,
+        sinkhorn_iters: int,
+        eps: float,
+        norm_eps: float,
+        out_dtype: torch.dtype,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """streams [T, S, D], pre f32 [T, S], update (out [T, D], post f32 [T, S], comb f32 [T, S, S]) or None (the streams
+        stay), weight [D], mixing (fn f32 [S*(S+2), S*D], base f32 [S*(S+2)], scale f32 [3]) -> streams, x out_dtype
+        [T, D], f32 pre [T, S], post [T, S], comb [T, S, S].
+        """
+        ...
+
     def hc_write(
         self, streams: torch.Tensor, out: torch.Tensor, post: torch.Tensor, comb: torch.Tensor
     ) -> torch.Tensor:

@@ -66,7 +66,7 @@ def test_a_failing_op_leaves_the_others(bench: CudaOpBench) -> None:
     bench._ops = SimpleNamespace(**ops | {"hc_write": fail})
     figures = bench.run(str(GOLDEN / "nano-s1"), [2], context_len=200)
     assert {item.op.name for item in figures} >= {"hc_mix", "moe", "engram_gate"}
-    assert bench.failures == ["hc_write (sublayer), 2 rows: RuntimeError: too much shared memory"]
+    assert bench.failures == ["hc_write (out of a layer), 2 rows: RuntimeError: too much shared memory"]
 
 
 def test_limits_count_both_ways_of_a_copy(bench: CudaOpBench) -> None:

@@ -23,7 +23,7 @@ def test_ops_of_a_model() -> None:
     report = json.loads(invoke("bench", "ops", *MODEL, "--rows", "2", "--context-len", "7", "--repeats", "1", "--json"))
     assert report["limits"]["gigabytes_per_second"] > 0
     ops = {item["op"]: item for item in report["ops"]}
-    assert {"hc_mix", "quantized_linear", "moe", "sparse_attention", "linear", "rms_norm"} <= set(ops)
+    assert {"hc_step", "quantized_linear", "moe", "sparse_attention", "linear", "rms_norm"} <= set(ops)
     assert "cpu native" in ops["moe"]["backends"] and "sparse_attention" in invoke(
         "bench", "ops", *MODEL, "--repeats", "1"
     )

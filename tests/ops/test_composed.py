@@ -46,6 +46,20 @@ def test_hc_read_norm_rounds_between(ops: PrimitiveOps, dtype: torch.dtype):
 
 
 @DTYPES
+@pytest.mark.parametrize("rows", [0, 7])
+def test_hc_step(ops: PrimitiveOps, dtype: torch.dtype, rows: int):
+    streams, pre, weight = normal(rows, 4, 40, dtype=dtype), normal(rows, 4, seed=1), normal(40, seed=2, dtype=BF16)
+    out, post, comb = normal(rows, 40, seed=3, dtype=dtype), normal(rows, 4, seed=4), normal(rows, 4, 4, seed=5)
+    mixing = (normal(24, 160, seed=6), normal(24, seed=7), normal(3, seed=8))
+    options = {"sinkhorn_iters": 5, "eps": 1e-3, "norm_eps": 1e-2}
+    for update in (None, (out, post, comb)):
+        new = streams if update is None else ops.hc_write(streams, out, post, comb)
+        got = ops.hc_step(streams, pre, update, weight, mixing, **options, out_dtype=dtype)
+        want = (new, ops.hc_read_norm(new, pre, weight, 1e-2, dtype), *ops.hc_mix(new, *mixing, **options))
+        assert all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+@DTYPES
 @pytest.mark.parametrize("normed", [True, False])
 @pytest.mark.parametrize("rounding", list(KVRounding))
 def test_store_vectors(ops: PrimitiveOps, dtype: torch.dtype, normed: bool, rounding: KVRounding):

@@ -23,6 +23,16 @@ def test_streams(ops: Ops):
     assert_rows_independent(
         lambda s, p: ops.hc_read_norm(s, p, weight, 1e-20, BF16), normal(40, 4, 64), normal(40, 4, seed=2), sizes=SIZES
     )
+    mixing, options = (
+        (normal(24, 256, seed=3), normal(24, seed=4), normal(3, seed=5)),
+        {"sinkhorn_iters": 5, "eps": 1e-6},
+    )
+
+    def step(s: torch.Tensor, p: torch.Tensor, out: torch.Tensor, comb: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return ops.hc_step(s, p, (out, p, comb), weight, mixing, **options, norm_eps=1e-20, out_dtype=BF16)
+
+    rows = (normal(40, 4, 64), normal(40, 4, seed=2), normal(40, 64, seed=6), normal(40, 4, 4, seed=7))
+    assert_rows_independent(step, *rows, sizes=SIZES)
 
 
 def test_store_vectors(ops: Ops):

@@ -66,6 +66,7 @@ def vector_calls(dim: int, dtype: torch.dtype) -> dict[str, Call]:
     x, weight, cos, sin = (normal(3, 4, dim, dtype=dtype), normal(dim, dtype=dtype), normal(3, 2), normal(3, 2, seed=1))
     pre, comb, table = normal(3, 4), normal(3, 4, 4), normal(9, dim, dtype=dtype)
     fn, weights, mix = normal(24, 4 * dim), normal(4, dim, dtype=dtype), {"eps": 1e-6, "norm_eps": 1e-6}
+    step = {"sinkhorn_iters": 3, **mix, "out_dtype": dtype}
     return {
         "rms_norm": lambda ops: ops.rms_norm(x, weight, 1e-6, dtype),
         "apply_rope": lambda ops: ops.apply_rope(x, cos, sin, inverse=True),
@@ -73,6 +74,7 @@ def vector_calls(dim: int, dtype: torch.dtype) -> dict[str, Call]:
         "hc_mix": lambda ops: ops.hc_mix(x, fn, normal(24), normal(3), sinkhorn_iters=3, **mix),
         "hc_read": lambda ops: ops.hc_read(x, pre, dtype),
         "hc_read_norm": lambda ops: ops.hc_read_norm(x, pre, weight, 1e-6, dtype),
+        "hc_step": lambda ops: ops.hc_step(x, pre, (x[:, 0], pre, comb), weight, (fn, normal(24), normal(3)), **step),
         "hc_write": lambda ops: ops.hc_write(x, x[:, 0], pre, comb),
         "engram_gate": lambda ops: ops.engram_gate(x, x + 1, x[:, 1], weights, weights, eps=1e-6),
     }
@@ -110,10 +112,21 @@ def cache_calls() -> dict[str, Call]:
     }
 
 
+def five_stream_calls() -> dict[str, Call]:
+    """More streams than a warp has lanes for."""
+    x, pre, weight = normal(3, 5, 32, dtype=BF16), normal(3, 5), normal(32, dtype=BF16)
+    mixing, options = (normal(35, 160), normal(35), normal(3)), {"sinkhorn_iters": 3, "eps": 1e-6, "norm_eps": 1e-6}
+    return {
+        "hc_mix": lambda ops: ops.hc_mix(x, *mixing, **options),
+        "hc_step": lambda ops: ops.hc_step(x, pre, None, weight, mixing, **options, out_dtype=BF16),
+    }
+
+
 CALLS = {
     **{f"{name}-float32": call for name, call in (product_calls(64, F32) | vector_calls(32, F32)).items()},
     **{f"{name}-width": call for name, call in (product_calls(20, BF16) | vector_calls(20, BF16)).items()},
     **{f"{name}-float32": call for name, call in cache_calls().items()},
+    **{f"{name}-streams": call for name, call in five_stream_calls().items()},
     "moe-float32": moe_call(32, 64, F32),
     "moe-width": moe_call(32, 48, BF16),
     "round_vectors-none": lambda ops: ops.round_vectors(normal(3, 32), KVRounding.NONE),

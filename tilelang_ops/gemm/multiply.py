@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from tilelang_ops.gemm.few_rows import takes_few
 from tilelang_ops.gemm.row_product import MAX_ROWS, row_product_kernel
 from tilelang_ops.gemm.tile_product import tile_product_kernel
 from tilelang_ops.jit.arch import arch_of, is_sm100
@@ -85,7 +86,9 @@ def multiply_quantized(
 def multiply_specs(
     name: str, num_out: int, dim: int, *, num_groups: int = 1, quantized: bool, out_dtype: str
 ) -> list[KernelSpec]:
-    """Every form of a product with one weight shape; none for a width that 32 does not divide: it has no kernels."""
+    """Every form of a product with one weight shape, but for those of `few_specs`; none for a width that 32 does not
+    divide: it has no kernels.
+    """
     if dim % 32:
         return []
     statics = {"num_out": num_out, "dim": dim, "num_groups": num_groups, "quantized": quantized, "out_dtype": out_dtype}
@@ -93,6 +96,7 @@ def multiply_specs(
     specs = [
         KernelSpec(f"{name}.rows", row_product_kernel, statics | {"rows": rows}, {}, note)
         for rows in _row_steps(num_out, dim)
+        if not (quantized and takes_few(rows, num_out, dim, num_groups, False))
     ]
     if num_out >= _MIN_TILE_OUT:
         instructions = {"sm_90a": "wgmma", "sm_100a": "tcgen05"}

@@ -4,6 +4,7 @@ from functools import partial
 
 import torch
 
+from tilelang_ops.gemm.few_rows import few_specs, multiply_few, takes_few
 from tilelang_ops.gemm.multiply import multiply_quantized, multiply_specs
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
@@ -20,11 +21,13 @@ def quantized_linear(
         codes: float8_e4m3fn [N, K] contiguous.
         scales: uint8 E8M0 [ceil(N/32), K/32].
         out_dtype: bf16 or float32.
-        batch_invariant: one form for all T; else few rows take the row form, whose sums have another order.
+        batch_invariant: one form for all T; else few rows take forms whose sums have another order.
 
     Returns:
         out_dtype [T, N].
     """
+    if takes_few(x.shape[0], *codes.shape, 1, batch_invariant):
+        return multiply_few(x, None, codes, scales, 1, out_dtype)
     return multiply_quantized(
         partial(quantize_for_product, x),
         x.shape[0],
@@ -53,5 +56,8 @@ def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
     return [
         spec
         for num_out, dim in sorted(shapes)
-        for spec in multiply_specs("gemm.quantized_linear", num_out, dim, quantized=True, out_dtype="bfloat16")
+        for spec in (
+            *few_specs("gemm.quantized_linear", num_out, dim, out_dtype="bfloat16"),
+            *multiply_specs("gemm.quantized_linear", num_out, dim, quantized=True, out_dtype="bfloat16"),
+        )
     ]

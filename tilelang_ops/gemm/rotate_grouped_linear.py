@@ -6,6 +6,7 @@ from typing import Any
 import tilelang.language as T
 import torch
 
+from tilelang_ops.gemm.few_rows import few_specs, multiply_few, takes_few
 from tilelang_ops.gemm.multiply import multiply_quantized, multiply_specs
 from tilelang_ops.jit.arch import arch_of
 from tilelang_ops.jit.compiled import compiled
@@ -91,11 +92,13 @@ def rotate_grouped_linear(
         scales: uint8 E8M0 [ceil(G*R/32), H*d/G/32].
         num_groups: G.
         out_dtype: bf16 or float32.
-        batch_invariant: one form for all T; else few rows take the row form, whose sums have another order.
+        batch_invariant: one form for all T; else few rows take forms whose sums have another order.
 
     Returns:
         out_dtype [T, G*R].
     """
+    if takes_few(heads.shape[0], *codes.shape, num_groups, batch_invariant):
+        return multiply_few(heads.flatten(1), (cos, sin, heads.shape[2]), codes, scales, num_groups, out_dtype)
     return multiply_quantized(
         partial(rotate_and_quantize, heads, cos, sin),
         heads.shape[0],
@@ -136,5 +139,6 @@ def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
         for form, rounded in (("codes", False), ("values", True))
     ]
     num_out, dim = sizes.o_groups * sizes.o_lora_rank, sizes.num_heads * sizes.head_dim // sizes.o_groups
-    options = {"num_groups": sizes.o_groups, "quantized": True, "out_dtype": "bfloat16"}
-    return quantizers + multiply_specs("gemm.rotate_grouped_linear", num_out, dim, **options)
+    name, options = "gemm.rotate_grouped_linear", {"num_groups": sizes.o_groups, "out_dtype": "bfloat16"}
+    few = few_specs(name, num_out, dim, head=(sizes.head_dim, sizes.rope_dim), **options)
+    return quantizers + few + multiply_specs(name, num_out, dim, quantized=True, **options)

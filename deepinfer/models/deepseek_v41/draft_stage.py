@@ -51,12 +51,9 @@ class DraftStage:
         self, streams: torch.Tensor, pre: torch.Tensor, ctx: DraftContext
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(streams [R * G, S, D], pre [R * G, S]) -> the same after this stage."""
-        mixing = self.attn_hc.mix(streams)
-        out = self._attend(self.attn_hc.read(streams, pre), ctx)
-        streams, pre = self.attn_hc.write(streams, out, mixing), mixing.pre
-        mixing = self.ffn_hc.mix(streams)
-        out = self.moe(self.ffn_hc.read(streams, pre), ctx)
-        return self.ffn_hc.write(streams, out, mixing), mixing.pre
+        x, mixing = self.attn_hc.enter(streams, pre)
+        streams, x, mixing = self.ffn_hc.follow(streams, self._attend(x, ctx), mixing)
+        return self.ffn_hc.write(streams, self.moe(x, ctx), mixing), mixing.pre
 
     def _attend(self, x: torch.Tensor, ctx: DraftContext) -> torch.Tensor:
         rope = self._rope.at(ctx.positions)

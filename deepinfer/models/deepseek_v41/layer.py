@@ -7,7 +7,7 @@ import torch
 from deepinfer.config.layer_plan import LayerPlan
 from deepinfer.models.deepseek_v41.attention import Attention
 from deepinfer.models.deepseek_v41.engram import Engram
-from deepinfer.models.deepseek_v41.hyper_connection import HyperConnection
+from deepinfer.models.deepseek_v41.hyper_connection import HyperConnection, Mixing
 from deepinfer.models.deepseek_v41.moe import MoE
 from deepinfer.models.deepseek_v41.rope import RopeTables
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
@@ -53,14 +53,17 @@ class Layer:
         """
         if self.engram is not None:
             streams = ctx.probe.call(f"{self.name}.engram", self.engram, streams, ctx)
-        x = self.attn_hc.read(streams, pre)
-        if self.attention.compressor is not None:
-            self.attention.compressor(x, ctx)
         if self._is_boundary and ctx.consumer is not None:
+            x = self.attn_hc.read(streams, pre)
+            self._compress(x, ctx)
             ctx = ctx.consumer
             streams, pre, x = (self._kept(values, ctx) for values in (streams, pre, x))
+            mixing = self.attn_hc.mix(streams)
+        else:
+            x, mixing = self.attn_hc.enter(streams, pre)
+            self._compress(x, ctx)
         if ctx.batch.num_rows:
-            streams, pre = self._sublayers(x, streams, ctx)
+            streams, pre = self._sublayers(x, streams, mixing, ctx)
         else:
             self.moe.take_part()
         return streams, pre, ctx
@@ -71,24 +74,26 @@ class Layer:
             self.engram.take_part()
         self.moe.take_part()
 
+    def _compress(self, x: torch.Tensor, ctx: StepContext) -> None:
+        """Entries of the attention's normed inputs x [T, D], in a layer that makes some."""
+        if self.attention.compressor is not None:
+            self.attention.compressor(x, ctx)
+
     def _kept(self, values: torch.Tensor, ctx: StepContext) -> torch.Tensor:
         """The context's rows of `values` [T0, ...], which has those of the context that it narrows."""
         return values if ctx.rows is None else self._runtime.ops.gather_rows(values, ctx.rows)
 
-    def _sublayers(self, x: torch.Tensor, streams: torch.Tensor, ctx: StepContext) -> tuple[torch.Tensor, torch.Tensor]:
+    def _sublayers(
+        self, x: torch.Tensor, streams: torch.Tensor, mixing: Mixing, ctx: StepContext
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Attention of its normed input x [T, D], then MoE, on the streams [T, S, D] that x was read from."""
         probe = ctx.probe
         if self._is_draft_target:
             ctx.features[self._layer_id] = self._runtime.stream_mean(streams)
-        mixing = self.attn_hc.mix(streams)
         probe.record(f"{self.name}.attn.in", x)
         out = probe.call(f"{self.name}.attn", self.attention, x, ctx)
         probe.record(f"{self.name}.attn.out", out)
-        streams = self.attn_hc.write(streams, out, mixing)
-        pre = mixing.pre
-
-        mixing = self.ffn_hc.mix(streams)
-        x = self.ffn_hc.read(streams, pre)
+        streams, x, mixing = self.ffn_hc.follow(streams, out, mixing)
         probe.record(f"{self.name}.ffn.in", x)
         out = probe.call(f"{self.name}.ffn", self.moe, x, ctx)
         probe.record(f"{self.name}.ffn.out", out)

@@ -18,6 +18,7 @@ from deepinfer.ops.cuda.gather_rows import gather_rows
 from deepinfer.ops.cuda.hc_mix import hc_mix
 from deepinfer.ops.cuda.hc_read import hc_read
 from deepinfer.ops.cuda.hc_read_norm import hc_read_norm
+from deepinfer.ops.cuda.hc_step import hc_step
 from deepinfer.ops.cuda.hc_write import hc_write
 from deepinfer.ops.cuda.linear import linear
 from deepinfer.ops.cuda.moe import moe
@@ -41,6 +42,7 @@ _OPS = (
     hc_mix,
     hc_read,
     hc_read_norm,
+    hc_step,
     hc_write,
     ngram_rows,
     rms_norm,

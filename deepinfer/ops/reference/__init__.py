@@ -48,6 +48,7 @@ from deepinfer.ops.reference.tree_sum import tree_sum
 _PRIMITIVES = cast(PrimitiveOps, sys.modules[__name__])
 compress_pairs = partial(composed.compress_pairs, _PRIMITIVES)
 hc_read_norm = partial(composed.hc_read_norm, _PRIMITIVES)
+hc_step = partial(composed.hc_step, _PRIMITIVES)
 rotate_grouped_linear = partial(composed.rotate_grouped_linear, _PRIMITIVES)
 select_entries = partial(composed.select_entries, _PRIMITIVES)
 sparse_attention = partial(composed.sparse_attention, _PRIMITIVES)
@@ -74,6 +75,7 @@ __all__ = [
     "hc_mix",
     "hc_read",
     "hc_read_norm",
+    "hc_step",
     "hc_write",
     "index_scores",
     "linear",

@@ -11,8 +11,9 @@ from tests.gpu.gemm.products import ROUNDS, assert_product, random_bf16, random_
 pytest.importorskip("tilelang")
 
 MINI = [(1024, 128), (128, 256), (256, 256), (1280, 128)]
+FEW_OF_LARGE = [(1, 25600, 6144), (6, 25600, 6144), (8, 5120, 15360), (1, 32768, 1280), (8, 32768, 1280)]
 FLASH = [(1280, 5120), (512, 5120), (5120, 8192), (4096, 1280)]
-ODD = [(32, 32), (96, 160)]
+ODD = [(32, 32), (96, 160), (40, 64), (208, 224), (512, 2080)]
 
 
 def check(device: torch.device, rows: int, num_out: int, dim: int, out_dtype: torch.dtype, batch_invariant: bool):
@@ -43,7 +44,9 @@ def test_full_size(device: torch.device, rows: int, num_out: int, dim: int):
         check(device, rows, num_out, dim, torch.bfloat16, False)
 
 
-@pytest.mark.parametrize(("rows", "num_out", "dim"), [(2048, 32768, 1280), (300, 25600, 6144), (4100, 512, 5120)])
+@pytest.mark.parametrize(
+    ("rows", "num_out", "dim"), [(2048, 32768, 1280), (300, 25600, 6144), (4100, 512, 5120)] + FEW_OF_LARGE
+)
 def test_large(device: torch.device, rows: int, num_out: int, dim: int):
     check(device, rows, num_out, dim, torch.bfloat16, False)
 

@@ -92,13 +92,52 @@ def test_mix(device, size, dim, rows):
             assert_near(a, b, 3e-5, f"{name}, seed {generator.initial_seed()}")
 
 
+def step_inputs(generator, size, dim, rows):
+    """Operands of `hc_step` with an update."""
+    streams, *mixing = mixing_inputs(generator, size, dim, rows)
+    pre, post = normal(generator, rows, size).sigmoid(), 2 * normal(generator, rows, size).sigmoid()
+    update = (normal(generator, rows, dim).bfloat16(), post, normal(generator, rows, size, size).softmax(-1))
+    return streams, pre, update, (1 + 0.3 * normal(generator, dim)).bfloat16(), tuple(mixing)
+
+
+STEP = {"sinkhorn_iters": 20, "eps": EPS, "norm_eps": EPS, "out_dtype": torch.bfloat16}
+
+
+@pytest.mark.parametrize("writes", [True, False])
+@both
+def test_step(device, size, dim, rows, writes):
+    """The parts run on the streams that the kernel has written: one bf16 of theirs moves a gate by more than its own
+    error."""
+    from deepinfer.ops.cuda.hc_step import hc_step
+
+    for generator in fresh_runs(device):
+        streams, pre, update, weight, mixing = step_inputs(generator, size, dim, rows)
+        update = update if writes else None
+        found = repeated(lambda s=streams, p=pre, u=update, w=weight, m=mixing: hc_step(s, p, u, w, m, **STEP))
+        label = f"seed {generator.initial_seed()}"
+        want = reference.hc_write(streams, *update) if writes else streams
+        assert_near(found[0], want, 1e-3 if writes else 0.0, f"streams, {label}")
+        _, x, *gates = reference.hc_step(found[0], pre, None, weight, mixing, **STEP)
+        assert_near(found[1], x, 1e-3, f"x, {label}")
+        for name, a, b in zip(("pre", "post", "comb"), found[2:], gates, strict=True):
+            assert_near(a, b, 3e-5, f"{name}, {label}")
+
+
 def test_a_row_does_not_depend_on_the_others(device):
+    """In steps of few and of many rows, whose blocks have other sizes."""
     from deepinfer.ops.cuda.hc_mix import hc_mix
+    from deepinfer.ops.cuda.hc_step import hc_step
 
     options = {"sinkhorn_iters": 20, "eps": EPS, "norm_eps": EPS}
     for generator in fresh_runs(device):
-        streams, *rest = mixing_inputs(generator, 4, 5120, 77)
-        together = hc_mix(streams, *rest, **options)
-        for row in (0, 7, 8, 76):
-            for all_rows, alone in zip(together, hc_mix(streams[row : row + 1], *rest, **options), strict=True):
-                assert_bits(alone, all_rows[row : row + 1], f"row {row}, seed {generator.initial_seed()}")
+        streams, pre, update, weight, mixing = step_inputs(generator, 4, 5120, 2200)
+        together = (*hc_step(streams, pre, update, weight, mixing, **STEP), *hc_mix(streams, *mixing, **options))
+        for first, count in ((0, 1), (7, 1), (2199, 1), (130, 64), (63, 77)):
+            part = slice(first, first + count)
+            own = tuple(values[part] for values in update)
+            alone = (
+                *hc_step(streams[part], pre[part], own, weight, mixing, **STEP),
+                *hc_mix(streams[part], *mixing, **options),
+            )
+            for number, (a, b) in enumerate(zip(alone, together, strict=True)):
+                assert_bits(a, b[part], f"result {number} of rows {part}, seed {generator.initial_seed()}")
