@@ -110,7 +110,7 @@ class Ops(Protocol):
         norm_eps: float,
         out_dtype: torch.dtype,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """streams [T, S, D], pre f32 [T, S], update (out [T, D], post f32 [T, S], comb f32 [T, S, S]) or None (the streams
+        """streams [T, S, D], pre f32 [T, S], update (out [T, D], post f32 [T, S], comb f32 [T, S, S]) or None (they
         stay), weight [D], mixing (fn f32 [S*(S+2), S*D], base f32 [S*(S+2)], scale f32 [3]) -> streams, x out_dtype
         [T, D], f32 pre [T, S], post [T, S], comb [T, S, S].
         """
