@@ -54,6 +54,7 @@ OP_TOLERANCES: Final[Mapping[str, OpTolerance]] = MappingProxyType(
         "hc_mix": OpTolerance(3e-3, 3e-5, 0.0, "forty divisions in a row"),
         "hc_read": _SUMS,
         "hc_read_norm": _SUMS,
+        "hc_step": OpTolerance(3e-3, 1e-3, 0.0, "a new stream on a rounding edge, which moves the mixing weights"),
         "hc_write": _SUMS,
         "linear": _SUMS,
         "moe": _CODES,

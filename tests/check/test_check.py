@@ -43,7 +43,8 @@ def test_every_op_has_a_tolerance() -> None:
 
 
 def test_a_correct_backend() -> None:
-    report = check([ReplayRow(TEXT, None), ReplayRow("Once upon a time", (20, 300))])
+    rows = [ReplayRow(TEXT, None), ReplayRow("Once upon a time", (20, 300))]
+    report = check(rows, yoco="compact")  # which calls every op
     assert report.is_fine and report.faults == () and report.backend == "cpu"
     assert report.must_be_equal and report.largest_difference == 0
     calls = {item.op: item.calls for item in report.ops}
@@ -80,7 +81,13 @@ def chooses_the_first(right: Callable[..., Any], args: tuple, options: dict) -> 
     return type(choice)(picks, choice.blocks, choice.margin, choice.block_margin)
 
 
+def mixes_wrong(right: Callable[..., Any], args: tuple, options: dict) -> Any:
+    *others, comb = right(*args, **options)
+    return *others, comb.mT.contiguous()
+
+
 FAULTS: dict[str, Fault] = {
+    "hc_step": mixes_wrong,
     "hc_write": lambda right, args, options: right(*args, **options) * 1.01,
     "moe": lambda right, args, options: right(args[0], args[1].flip(1), *args[2:], **options),
     "ngram_rows": lambda right, args, options: right(*args, **options).roll(1, 0),
@@ -100,11 +107,11 @@ def test_a_planted_fault_is_named(op: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_first_of_several_is_named_by_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, "moe", FAULTS["moe"])
-    plant(monkeypatch, "hc_write", FAULTS["hc_write"])
+    plant(monkeypatch, "hc_step", FAULTS["hc_step"])
     result = CliRunner().invoke(app, ["check", "--share", "0.002", "--max-tokens", "2", "--backend", "cpu"])
     assert result.exit_code == 1, result.output
     lines = result.stdout.splitlines()
-    assert lines[-2].startswith("first op outside its tolerance: hc_write (call ")  # of attention, before the first moe
+    assert lines[-2].startswith("first op outside its tolerance: hc_step (call ")  # before the first moe
     assert lines[-1].startswith("then: moe (call ") and "relative error" in lines[-1]
     assert any(line.split()[:1] == ["route"] for line in lines)
 

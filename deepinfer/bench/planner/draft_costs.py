@@ -12,9 +12,9 @@ from deepinfer.bench.planner.step_costs import FP4_BYTES, FP8_BYTES, StepCosts
 
 # What a draft stage calls beside its router and experts: the shapes of a target layer with a window.
 _STAGE: Final = {
-    ("hc_mix", "sublayer"): 2,
-    ("hc_read_norm", "sublayer and head"): 2,
-    ("hc_write", "sublayer"): 2,
+    ("hc_step", "into a layer"): 1,
+    ("hc_step", "from attention to MoE"): 1,
+    ("hc_write", "out of a layer"): 1,
     ("rms_norm", "low-rank query"): 1,
     ("apply_rope", "query heads"): 1,
     ("quantized_linear", "query down"): 1,

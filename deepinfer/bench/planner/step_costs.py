@@ -16,7 +16,7 @@ from deepinfer.bench.random_operands import RandomOperands
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.errors import ConfigError
 
-_PRODUCTS: Final = {"quantized_linear", "linear", "rotate_grouped_linear", "route", "hc_mix"}
+_PRODUCTS: Final = {"quantized_linear", "linear", "rotate_grouped_linear", "route", "hc_step"}
 _HEAD: Final = {("linear", "head"), ("gather_rows", "streams of sampled rows")}
 _WINDOW: Final = ("sparse_attention", "window")
 _PAIRS: Final = ("select_entries", "ratio 2")
@@ -100,9 +100,10 @@ class StepCosts:
 
 
 def _calls(config: DeepSeekV41Config, context_len: int) -> dict[OpKey, int]:
-    """How often a step calls each op, drafts aside."""
+    """How often a decode step calls each op, drafts aside."""
     cases = model_cases(config, RandomOperands(torch.device("cpu"), 1), context_len)
-    calls = {(case.op, case.use): case.count for case in cases if "draft" not in case.use}
+    calls = {(case.op, case.use): case.count for case in cases}
+    calls = {key: count for key, count in calls.items() if "draft" not in key[1] and "prefill" not in key[1]}
     if tables := calls.pop(("engram_lookup", "device table"), 0):
         calls["engram_lookup", "pinned host table"] = tables
     return calls
