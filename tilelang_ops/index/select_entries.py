@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from tilelang_ops.index.block_maxima import block_maxima
-from tilelang_ops.index.index_scores import PagedKeys, index_scores
-from tilelang_ops.index.select_topk import select_best_blocks, select_candidates, select_topk
+from tilelang_ops.index.bf16_selection import Bf16Selection
+from tilelang_ops.index.float_selection import FloatSelection
+from tilelang_ops.index.index_scores import PagedKeys
+from tilelang_ops.index.selection_rule import SelectionRule
 
 _SCORE_BYTES = 1 << 28  # of the scores that exist at a time
 _MOST_ROWS = 1 << 15  # of a chunk: a launch has at most 65,535 thread blocks along its second axis
@@ -22,29 +23,6 @@ class SelectedEntries:
     blocks: torch.Tensor | None
     margin: torch.Tensor | None
     block_margin: torch.Tensor | None
-
-
-@dataclass(frozen=True, slots=True)
-class SelectionRule:
-    """What is the same for all rows.
-
-    Attributes:
-        max_visible: most entries that a row sees, or more; known to the host.
-        topk: most picks per row; a row that sees no more takes all it sees.
-        scale: constant factor of the scores.
-        round_bf16: round the scaled scores to bf16.
-        block_size: entries of a candidate block.
-        num_blocks: candidate blocks to give per row; 0: none.
-        with_margins: also say how clear the choices were, with torch ops; then every row is scored.
-    """
-
-    max_visible: int
-    topk: int
-    scale: float
-    round_bf16: bool
-    block_size: int
-    num_blocks: int
-    with_margins: bool
 
 
 def select_entries(
@@ -61,7 +39,7 @@ def select_entries(
     at a time; what a row gets does not depend on the others.
 
     Args:
-        q: bf16 [T, Hi, di].
+        q: float32 or bf16 [T, Hi, di], of values that bf16 has.
         head_weights: float32 [T, Hi].
         keys: packed FP4 keys.
         num_visible: int64 [T].
@@ -80,43 +58,40 @@ def select_entries(
     columns = 0 if candidates is None else candidates.shape[1] * rule.block_size
     if candidates is None or rule.num_blocks:  # every entry is scored
         columns = max(columns, rule.max_visible)
-    size = max(1, min(_MOST_ROWS, _SCORE_BYTES // (4 * max(columns, 1))))
+    form = Bf16Selection.of(rule, q, keys) or FloatSelection(rule)
+    size = max(1, min(_MOST_ROWS, _SCORE_BYTES // (form.score_bytes * max(columns, 1))))
     parts = []
     for begin in range(0, num_rows, size):
         where = slice(begin, begin + size)
         some = None if candidates is None else candidates[where]
-        parts.append(_select_rows(q[where], head_weights[where], keys.rows(where), num_visible[where], some, rule))
+        operands = (q[where], head_weights[where], keys.rows(where), num_visible[where])
+        parts.append(_select_rows(form, operands, some, rule))
     return parts[0] if len(parts) == 1 else _join(parts)
 
 
 def _select_rows(
-    q: torch.Tensor,
-    head_weights: torch.Tensor,
-    keys: PagedKeys,
-    num_visible: torch.Tensor,
+    form: Bf16Selection | FloatSelection,
+    operands: tuple[torch.Tensor, torch.Tensor, PagedKeys, torch.Tensor],
     candidates: torch.Tensor | None,
     rule: SelectionRule,
 ) -> SelectedEntries:
-    """One chunk."""
-    size, least = rule.block_size, -1 if rule.with_margins else rule.topk
-    options = {"max_visible": rule.max_visible, "scale": rule.scale, "round_bf16": rule.round_bf16, "least": least}
+    """One chunk; `operands` are queries, head weights, keys and numbers of visible entries."""
+    num_visible = operands[3]
     blocks = margin = block_margin = None
     if candidates is None or rule.num_blocks:
-        scores = index_scores(q, head_weights, keys, num_visible, **options)
+        scores = form.scores(*operands, None)
     if rule.num_blocks:
-        maxima = block_maxima(scores, num_visible, block_size=size)
-        blocks = select_best_blocks(maxima, num_visible, rule.num_blocks, block_size=size, least=least)
+        maxima = form.maxima(scores, num_visible)
+        blocks = form.blocks(maxima, num_visible)
         if rule.with_margins:
-            newest = (num_visible - 1).div(size, rounding_mode="floor")  # is in and does not compete
+            newest = (num_visible - 1).div(rule.block_size, rounding_mode="floor")  # is in and does not compete
             block_margin = _gap(_hide(maxima, newest), rule.num_blocks - 1)
-    if candidates is None:
-        picks = select_topk(scores, num_visible, rule.topk)
-        scores = _hide(scores, num_visible) if rule.with_margins else scores
-    else:
-        scores = index_scores(q, head_weights, keys, num_visible, candidates, **options, block_size=size)
-        picks = select_candidates(scores, num_visible, candidates, rule.topk, block_size=size)
+    if candidates is not None:
+        scores = form.scores(*operands, candidates)
+    picks = form.picks(scores, num_visible, candidates)
     if rule.with_margins:
-        margin = _gap(scores, rule.topk)
+        shown = _hide(scores, num_visible) if candidates is None else scores[:, : rule.num_slots(candidates)]
+        margin = _gap(shown, rule.topk)
     return SelectedEntries(picks, blocks, margin, block_margin)
 
 
@@ -129,8 +104,8 @@ def _hide(scores: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
 def _gap(scores: torch.Tensor, count: int) -> torch.Tensor:
     """Gap between the last chosen and the first rejected of `count` choices; inf when nothing was rejected."""
     if count == 0 or scores.shape[1] <= count:
-        return scores.new_full((scores.shape[0],), torch.inf)
-    best = torch.where(scores.isnan(), -torch.inf, scores).topk(count + 1, dim=1).values
+        return scores.new_full((scores.shape[0],), torch.inf, dtype=torch.float32)
+    best = torch.where(scores.isnan(), -torch.inf, scores).float().topk(count + 1, dim=1).values
     return torch.where(best[:, count].isneginf(), torch.inf, best[:, count - 1] - best[:, count])
 
 

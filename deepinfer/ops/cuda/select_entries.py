@@ -9,8 +9,8 @@ from deepinfer.core.paged_entries import PagedEntries
 from deepinfer.core.selection import Selection
 from deepinfer.ops import reference
 from tilelang_ops.index.index_scores import PagedKeys
-from tilelang_ops.index.select_entries import SelectionRule
 from tilelang_ops.index.select_entries import select_entries as select
+from tilelang_ops.index.selection_rule import SelectionRule
 
 
 def select_entries(
@@ -47,6 +47,5 @@ def select_entries(
             with_margins=with_margins,
         )
     keys = PagedKeys(entries.cache.data, entries.block_ids, entries.first_block)
-    # Rounded query heads are exact in bf16.
-    chosen = select(q.to(torch.bfloat16), head_weights.float(), keys, num_visible, candidates, rule)
+    chosen = select(q, head_weights.float(), keys, num_visible, candidates, rule)
     return Selection(chosen.picks, chosen.blocks, chosen.margin, chosen.block_margin)

@@ -22,10 +22,12 @@ from deepinfer.ops.cuda.select_entries import select_entries  # noqa: E402
 
 SCALE = 0.0156
 FULL = {"heads": 32, "dim": 128, "topk": 512, "num_blocks": 256, "entries_per_block": 128}
+WIDE = FULL | {"dim": 256, "heads": 12, "entries_per_block": 64}
 BUNDLED = {"heads": 4, "dim": 64, "topk": 32, "num_blocks": 16, "entries_per_block": 128}
 STEPS = {
     "one": [(1, 1)],
     "few": [(20, 2), (32, 1)],
+    "short": [(650, 2)],  # candidate blocks whose columns end in the first half of a step
     "decode": [(5, 1), (512, 1), (513, 1), (0, 1), (4097, 1), (10_000, 6), (64, 1)],
     "prefill": [(700, 300), (333, 333), (6000, 77)],
     "long": [(200_003, 2)],
@@ -68,7 +70,9 @@ def step_rows(device: torch.device, model: dict[str, int], step: list[tuple[int,
 
 @pytest.mark.parametrize("with_blocks", [False, True])
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
-@pytest.mark.parametrize("model", [FULL, BUNDLED, BUNDLED | {"entries_per_block": 64}], ids=["full", "mini", "mini64"])
+@pytest.mark.parametrize(
+    "model", [FULL, WIDE, BUNDLED, BUNDLED | {"entries_per_block": 64}], ids=["full", "wide", "mini", "mini64"]
+)
 def test_all_entries(device: torch.device, model: dict[str, int], step: list, with_blocks: bool) -> None:
     rows = step_rows(device, model, step)
     options = {"topk": model["topk"], "num_blocks": model["num_blocks"] if with_blocks else 0}
@@ -90,7 +94,7 @@ def test_all_entries(device: torch.device, model: dict[str, int], step: list, wi
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
-@pytest.mark.parametrize("model", [FULL, BUNDLED], ids=["full", "mini"])
+@pytest.mark.parametrize("model", [FULL, WIDE, BUNDLED], ids=["full", "wide", "mini"])
 def test_candidates(device: torch.device, model: dict[str, int], step: list) -> None:
     rows = step_rows(device, model, step)
     candidates = random_candidates(rows, count=model["num_blocks"], block_size=8)
@@ -103,12 +107,13 @@ def test_candidates(device: torch.device, model: dict[str, int], step: list) -> 
 
 
 @pytest.mark.parametrize("restricted", [False, True])
-@pytest.mark.parametrize("step", ["one", "few", "decode"])
-def test_margins(device: torch.device, step: str, restricted: bool) -> None:
+@pytest.mark.parametrize("step", ["one", "few", "short", "decode"])
+@pytest.mark.parametrize("model", [FULL, BUNDLED], ids=["full", "mini"])
+def test_margins(device: torch.device, model: dict[str, int], step: str, restricted: bool) -> None:
     """Margins like the reference's, and the picks of a call without them."""
-    rows = step_rows(device, BUNDLED, STEPS[step])
-    candidates = random_candidates(rows, count=16, block_size=8) if restricted else None
-    options = {"topk": 32, "num_blocks": 0 if restricted else 16}
+    rows = step_rows(device, model, STEPS[step])
+    candidates = random_candidates(rows, count=model["num_blocks"], block_size=8) if restricted else None
+    options = {"topk": model["topk"], "num_blocks": 0 if restricted else model["num_blocks"]}
     expected = run(reference.select_entries, rows, candidates, with_margins=True, **options)
     got = run(select_entries, rows, candidates, with_margins=True, **options)
     assert torch.equal(got.picks, run(select_entries, rows, candidates, **options).picks)
