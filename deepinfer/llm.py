@@ -77,7 +77,7 @@ class LLM:
             SpeculativeConfig's fields; or the path of a calibration file. Tokens are the same with drafts and without.
         yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only a prompt's last n tokens go through
             the upper half of the model, a faster prefill that changes results a little; "mask": to check it.
-        *_parallel_size: worker processes, and what they share (doc/wide_ep.md); no context parallelism yet.
+        *_parallel_size: worker processes, and what they share (doc/wide_ep.md).
         enable_chunked_prefill: whether long prompts are computed in pieces.
         grammar_timeout, grammar_cache_bytes, grammar_disable_cache, grammar_threads, grammar_debug: how grammars of
             structured requests are compiled (`config.grammar_config.GrammarConfig`).

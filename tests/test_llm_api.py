@@ -208,7 +208,7 @@ def test_capture_and_replace(llm: LLM) -> None:
 def test_constructor_names_and_features() -> None:
     with pytest.raises(TypeError, match="did you mean 'max_num_seqs'"):
         LLM(max_num_seq=4)
-    refused = {"tensor_parallel_size": 2, "context_parallel_size": 2}
+    refused = {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}
     for name, value in refused.items():
         with pytest.raises(UnsupportedFeatureError, match=name):
             LLM(**{name: value})

@@ -16,8 +16,6 @@ from deepinfer.config.scheduler_config import SchedulerConfig
 from deepinfer.config.size_limits import check_range
 from deepinfer.config.speculative_config import SpeculativeConfig
 from deepinfer.config.yoco_config import YocoConfig
-from deepinfer.errors import UnsupportedFeatureError
-from deepinfer.shown_value import shown_value
 
 if TYPE_CHECKING:
     from deepinfer.config.model_config import DeepSeekV41Config
@@ -28,10 +26,6 @@ _CHOICES = {
     "load_format": ("auto", "dummy"),
     "engram_storage": ("auto", "disk", "host"),
     "generation_config": ("auto", "none"),
-}
-# Public options of later versions, with the values that mean "not used".
-_LATER: dict[str, tuple[Any, ...]] = {
-    "context_parallel_size": (1,),
 }
 _GROUPS: dict[str, type[Any]] = {
     "cache": CacheConfig,
@@ -127,18 +121,16 @@ class EngineConfig:
 
     @classmethod
     def create(cls, **options: Any) -> EngineConfig:
-        """Builds the groups from flat options. Raises TypeError with the nearest name for an unknown option,
-        ConfigError for a wrong value and UnsupportedFeatureError for an option this version does not have yet.
+        """Builds the groups from flat options. Raises TypeError with the nearest name for an unknown option and
+        ConfigError for a wrong value.
         """
         groups: dict[str, dict[str, Any]] = {"": {}, **{name: {} for name in _GROUPS}}
         owners = _option_owners()
         for name, value in options.items():
-            if name in _LATER:
-                _refuse_later(name, value)
-            elif name in owners:
+            if name in owners:
                 groups[owners[name]][name] = value
             else:
-                raise TypeError(_unknown_option(name, [*owners, *_LATER]))
+                raise TypeError(_unknown_option(name, list(owners)))
         own = groups[""]
         if "numerics" in own:
             own["numerics"] = _parse_numerics(own["numerics"])
@@ -215,15 +207,6 @@ def _unknown_option(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else f"; known options: {', '.join(sorted(known))}"
     return f"unknown engine option {name!r}{hint}"
-
-
-def _refuse_later(name: str, value: Any) -> None:
-    neutral = _LATER[name]
-    if not any(type(value) is type(item) and bool(value == item) for item in neutral):
-        allowed = " or ".join(repr(item) for item in neutral)
-        raise UnsupportedFeatureError(
-            f"{name} = {shown_value(value)}: not in this version yet; leave it out or pass {allowed}"
-        )
 
 
 def _parse_numerics(value: Any) -> Numerics:

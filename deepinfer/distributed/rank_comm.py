@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +40,7 @@ class RankComm:
         return everyone.numpy()
 
     def exchange_counts(self, counts: torch.Tensor) -> torch.Tensor:
-        """To rank r goes counts[r], int64 [size] or [size, n] on the CPU. What came from each rank, of the same shape."""
+        """To rank r goes counts[r], int64 [size] or [size, n] on the CPU; what came from each, of the same shape."""
         received = torch.empty_like(counts)
         with _peers():
             dist.all_to_all_single(received, counts.contiguous(), group=self._group)
@@ -58,6 +60,30 @@ class RankComm:
         with _peers():
             dist.all_to_all_single(received, rows.contiguous(), num_in, num_out, group=self._group)
         return received
+
+    def gather_rows(self, rows: torch.Tensor, counts: list[int]) -> torch.Tensor:
+        """Everybody's rows, rank by rank: uint8 [sum(counts), bytes] from own ones uint8 [counts[rank], bytes]."""
+        longest = max(counts)
+        if not longest:
+            return rows
+        padded = rows.new_zeros((longest, rows.shape[1]))
+        padded[: rows.shape[0]] = rows
+        parts = [torch.empty_like(padded) for _ in counts]
+        with _peers():
+            dist.all_gather(parts, padded, group=self._group)
+        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    def broadcast(self, value: Any) -> Any:
+        """The value of the group's first rank; that of the others is not looked at."""
+        packed = pickle.dumps(value) if self.rank == 0 else b""
+        size = torch.tensor([len(packed)])
+        with _peers():
+            dist.broadcast(size, src=self.ranks[0], group=self._group)
+            data = torch.empty(int(size), dtype=torch.uint8)
+            if self.rank == 0:
+                data = torch.frombuffer(bytearray(packed), dtype=torch.uint8)
+            dist.broadcast(data, src=self.ranks[0], group=self._group)
+        return value if self.rank == 0 else pickle.loads(data.numpy().tobytes())
 
 
 @contextmanager

@@ -26,12 +26,14 @@ class RankGroups:
     Attributes:
         sizes: of the groups.
         lockstep: the ranks that step together.
+        context: those of this rank's replica, which share the rows of a prefill step; None for one rank.
         experts: those that share the routed experts; None where this rank has them all.
         engram: those that share the Engram tables; None where this rank reads whole ones.
     """
 
     sizes: ParallelConfig
     lockstep: RankComm
+    context: RankComm | None
     experts: RankComm | None
     engram: RankComm | None
 
@@ -60,9 +62,10 @@ class RankGroups:
             return RankComm(own, rank, made[own])
 
         lockstep = comm("lockstep_group")
+        context = comm("context_group") if sizes.context_parallel_size > 1 else None
         experts = comm("expert_group") if sizes.expert_parallel_size > 1 else None
         engram = comm("engram_group") if sizes.engram_parallel_size > 1 else None
-        return cls(sizes, lockstep, experts, engram)
+        return cls(sizes, lockstep, context, experts, engram)
 
 
 def join_world(address: tuple[str, int], rank: int, num_ranks: int, device: torch.device) -> None:

@@ -120,7 +120,8 @@ def _started(config: EngineConfig, environment: EnvReport, tokenizer: Tokenizer,
 
 def _loop(pool: WorkerPool, ready: WorkerReady, capacity: int, tokenizer: Tokenizer) -> ReplicaLoop:
     wakes_all = ready.config.parallel.lockstep_size > 1
-    links = ReplicaLinks(pool, [worker.rank for worker in pool.workers], wakes_all)
+    ranks = range(0, len(pool.workers), ready.config.parallel.context_parallel_size)
+    links = ReplicaLinks(pool, list(ranks), wakes_all)
     seats = ready.config.scheduler.max_num_seqs
     balancer = ReplicaBalancer(links.num_replicas, cache_tokens=capacity, seats=seats)
     return ReplicaLoop(links, balancer, OutputBuilder(tokenizer, ready.modes))

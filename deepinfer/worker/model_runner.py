@@ -126,6 +126,8 @@ class ModelRunner:
             wanted_rows = np.unique(np.concatenate([wanted_rows, *scored.values()]))
         marks = StepMarks(self._clock)
         marks.note()
+        if self._peers is not None:
+            self._peers.lead(plan, wanted_rows)
         copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
         self._executor.forward(plan, wanted_rows)
         marks.note()

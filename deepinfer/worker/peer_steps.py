@@ -4,32 +4,57 @@ from __future__ import annotations
 
 import numpy as np
 
+from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.draft_executor import DraftExecutor
 from deepinfer.core.draft_requests import DraftRequests
 from deepinfer.core.logit_rows import LogitRows
-from deepinfer.distributed.rank_comm import RankComm
+from deepinfer.core.step_executor import StepExecutor
+from deepinfer.core.step_plan import StepPlan
+from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
+from deepinfer.worker.cache_copies import copy_cache_units
+from deepinfer.worker.sent_plan import SentPlan
 
 
 class PeerSteps:
     """Stands before the draft executor: a draft pass is one of all ranks. Every step ends with `end_step`, which sees
     to it that this rank has said whether it drafts, and takes part in the others' pass if it does not.
 
+    The first rank of a replica schedules; the others get its plans, so that their caches hold the same.
+
     Args:
-        model: loaded target model with its draft model.
-        comm: the ranks that step together.
+        loaded: target model with its draft model, and its caches.
+        groups: this rank's.
+        target: runs the target model.
         drafts: runs the draft model; None with drafts off.
     """
 
-    def __init__(self, model: DeepSeekV41Model, comm: RankComm, drafts: DraftExecutor | None) -> None:
-        self._model = model
-        self._comm = comm
+    def __init__(
+        self,
+        loaded: tuple[DeepSeekV41Model, CacheTensors],
+        groups: RankGroups,
+        target: StepExecutor,
+        drafts: DraftExecutor | None,
+    ) -> None:
+        self._model, self._caches = loaded
+        self._comm, self._context = groups.lockstep, groups.context
+        self._target = target
         self._executor = drafts
         self._has_drafted = False
 
+    def lead(self, plan: StepPlan, wanted_rows: np.ndarray) -> None:
+        """Tell the other ranks of the replica what this one, its first, is about to run."""
+        if self._context is not None:
+            self._context.broadcast(SentPlan.of(plan, wanted_rows))
+
     def take_part(self) -> None:
-        """In a forward pass that this rank has no rows of."""
-        self._model.take_part()
+        """In a forward pass that this rank has planned no rows of: run its replica's plan, or no rows at all."""
+        plan: SentPlan | None = None if self._context is None else self._context.broadcast(None)
+        if plan is None:
+            self._model.take_part()
+            return
+        copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
+        self._target.forward(plan, plan.wanted_rows)
 
     def end_step(self) -> None:
         """Behind sampling, in every step."""

@@ -56,7 +56,7 @@ class StepParts:
         executors = Executors.build(backend, model, caches, sampler, probe)
         executors = executors.with_static_decode(static_decoder(config, model, caches), probe)
         proposer, groups = None, model.runtime.groups
-        peers = None if groups is None else PeerSteps(model, groups.lockstep, executors.draft)
+        peers = None if groups is None else PeerSteps(loaded, groups, executors.target, executors.draft)
         if executors.draft is not None:
             temperatures = config.speculative.confidence_temperatures(config.speculative.num_drafts or 0)
             proposer = DraftProposer(peers or executors.draft, sampler, temperatures, max_len, memory)

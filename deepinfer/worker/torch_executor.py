@@ -45,7 +45,8 @@ class TorchExecutor:
     def forward(self, plan: ForwardPlan, wanted_rows: np.ndarray) -> None:
         """Run all layers; see `StepExecutor`."""
         batch = build_batch(plan, wanted_rows, self._num_ngrams, self._device)
-        self._hidden = self._model.forward(batch, self._caches, self._probe)
+        shares_rows = plan.kind == "prefill"  # a decode step has few rows: every rank computes them all
+        self._hidden = self._model.forward(batch, self._caches, self._probe, shares_rows=shares_rows)
         self._wanted_rows = wanted_rows
 
     def logits(self, rows: np.ndarray) -> torch.Tensor:

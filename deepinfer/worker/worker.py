@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -106,7 +107,8 @@ class Worker:
         dtype, block_size = config.cache.kv_cache_dtype, config.cache.block_size
         table = cache_table(model_config, config.numerics, dtype, block_size, num_drafts)
         self.model_shape = model_shape(model_config, config.numerics, table, num_drafts)
-        self.memory_plan = plan = _plan_memory(config, model_config, table, (device, backend.name))
+        plan = _plan_memory(config, model_config, table, (device, backend.name))
+        self.memory_plan = plan = plan if groups is None else _shared_plan(plan, groups)
         logger.info("caches on %s:\n  %s", device, plan.explain().replace("\n", "\n  "))
         caches = allocate_caches(table, plan.num_blocks, plan.num_slots, device)
         parts = StepParts.build(config, backend, (model, caches), Sampler(num_valid_ids, eos_token_ids), self.probe)
@@ -234,6 +236,14 @@ def _plan_memory(
     resident = resident_bytes() if is_cpu else 0
     demand = MemoryDemand(table, options.max_num_seqs, options.max_model_len, is_cpu, resident, scratch)
     return plan_memory(demand, config.cache, memory_probe(device))
+
+
+def _shared_plan(plan: MemoryPlan, groups: RankGroups) -> MemoryPlan:
+    """The least of what the ranks of a replica have: a plan's blocks and slots have to be there on all of them."""
+    if groups.context is None:
+        return plan
+    blocks, slots = groups.context.gather_numbers([plan.num_blocks, plan.num_slots]).min(0).tolist()
+    return replace(plan, num_blocks=blocks, num_slots=slots)
 
 
 def _scratch_space(plan: MemoryPlan, max_len: int, config: DeepSeekV41Config) -> ScratchSpace:

@@ -8,7 +8,7 @@ import pytest
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.config.numerics import Numerics
-from deepinfer.errors import ConfigError, UnsupportedFeatureError
+from deepinfer.errors import ConfigError
 
 
 def test_flat_options_land_in_their_groups():
@@ -81,19 +81,7 @@ def test_unknown_option_names_the_nearest():
         EngineConfig.create(zzzz=3)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("context_parallel_size", 2),
-        ("context_parallel_size", True),
-    ],
-)
-def test_later_options_are_refused_by_name(name, value):
-    with pytest.raises(UnsupportedFeatureError, match=name):
-        EngineConfig.create(**{name: value})
-
-
-def test_later_options_accept_their_neutral_value():
+def test_options_accept_their_neutral_value():
     EngineConfig.create(speculative="off", yoco=None, data_parallel_size=1, expert_parallel_size=1)
     for yoco in ({"mode": "off"}, {"mode": "off", "keep_tokens": 140}):
         EngineConfig.create(yoco=yoco)

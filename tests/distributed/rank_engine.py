@@ -30,7 +30,8 @@ def run_rank(
     groups = _groups(rank, tuple(sizes.items()))
     config = EngineConfig.create(model=model, **options)
     runtime = EngineRuntime.build(config, read_environment({}), groups=groups)
-    own = {n: requests[n] for n, owner in enumerate(owners) if owner == rank}
+    replica, place = divmod(rank, groups.sizes.context_parallel_size)
+    own = {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
     outputs = _run(runtime, own)
     runtime.engine.close()
     return outputs

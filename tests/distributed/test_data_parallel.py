@@ -119,7 +119,12 @@ def test_a_mistake_at_the_start_comes_as_it_is(tmp_path, random_model):
 def test_a_killed_worker_ends_all(random_model, idle):
     """Also where the other one waits for it in a collective: the error names the one that was killed."""
     before = children()
-    llm = LLM(random_model, data_parallel_size=2, expert_parallel_size=1 if idle else 2, **OPTIONS)
+    sizes = {"context_parallel_size": 2} if idle else {"data_parallel_size": 2, "expert_parallel_size": 2}
+    llm = LLM(random_model, **sizes, **OPTIONS)
+    assert [len(output.outputs[0].token_ids) for output in llm.generate([[5, 6], [7]], params(3), use_tqdm=False)] == [
+        3,
+        3,
+    ]
     victim, other = sorted(set(children()) - set(before))
     if not idle:
         threading.Timer(0.3, os.kill, (victim, signal.SIGKILL)).start()
@@ -131,7 +136,7 @@ def test_a_killed_worker_ends_all(random_model, idle):
             time.sleep(0.02)
     with pytest.raises(WorkerFailedError, match=r"worker rank 0 failed.* signal 9 \(SIGKILL\)"):
         while True:
-            llm.generate([[5, 6]] * 8, SamplingParams(max_tokens=60, ignore_eos=True), use_tqdm=False)
+            llm.generate([[5, 6]] * 8, params(60), use_tqdm=False)
     assert children() == before
     with pytest.raises(WorkerFailedError):
         llm.generate([[5, 6]], use_tqdm=False)
@@ -155,6 +160,10 @@ def test_workers_do_not_outlive_their_front_end(random_model):
     while any(map(is_alive, pids)):
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def params(num_tokens):
+    return SamplingParams(max_tokens=num_tokens, ignore_eos=True)
 
 
 def children():

@@ -7,7 +7,7 @@ import pytest
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.distributed.rank_layout import RankLayout
-from deepinfer.errors import ConfigError, UnsupportedFeatureError
+from deepinfer.errors import ConfigError
 
 
 def test_groups_of_eight_ranks():
@@ -45,7 +45,7 @@ def test_wrong_sizes_are_named(options, named):
         ParallelConfig(**options)
 
 
-def test_what_is_not_built_yet_is_refused():
-    assert EngineConfig.create(data_parallel_size=3).parallel.world_size == 3
-    with pytest.raises(UnsupportedFeatureError, match="context_parallel_size = 2"):
-        EngineConfig.create(context_parallel_size=2)
+def test_sizes_are_options_of_an_engine():
+    sizes = EngineConfig.create(data_parallel_size=3, context_parallel_size=2, expert_parallel_size=6).parallel
+    assert (sizes.world_size, sizes.lockstep_size) == (6, 6)
+    assert ParallelConfig(6, 1, 2, 3).lockstep_size == 6 and ParallelConfig(4).lockstep_size == 1

@@ -8,7 +8,7 @@ from deepinfer.config.layer_plan import LayerPlan
 from deepinfer.models.deepseek_v41.compressor import Compressor
 from deepinfer.models.deepseek_v41.indexer import Indexer
 from deepinfer.models.deepseek_v41.projections import Projections
-from deepinfer.models.deepseek_v41.rope import Rope, RopeTables
+from deepinfer.models.deepseek_v41.rope import RopeTables
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
@@ -35,15 +35,16 @@ class Attention:
         q_lora = self.projections.query_latent(x)
         if self.indexer is not None:
             self.indexer(x, q_lora, ctx)
-        window = self._window(x, rope, ctx)
+        window = self._window(x, ctx)
         heads = self._attend(self.projections.query(q_lora, rope), window, ctx)
         return self.projections.output(heads, rope)
 
-    def _window(self, x: torch.Tensor, rope: Rope, ctx: StepContext) -> torch.Tensor:
+    def _window(self, x: torch.Tensor, ctx: StepContext) -> torch.Tensor:
         """Key=value vectors uint8 [M, bytes] that the step's windows lie in; the ring keeps what later steps need."""
         ring = ctx.caches.window[self._plan.layer_id]
         opened = ctx.window.open(ring)
-        self.projections.store_key_value(x, rope, opened, ctx.window.where)
+        kv = ctx.gathered(self.projections.key_value(x))
+        self.projections.store_key_value(kv, ctx.key_rope(self._rope), opened, ctx.window.where)
         ctx.window.close(ring, opened)
         return opened.data.flatten(0, 1)
 

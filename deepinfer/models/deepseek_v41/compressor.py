@@ -31,7 +31,7 @@ class Compressor:
     def __call__(self, x: torch.Tensor, ctx: StepContext) -> None:
         """Store the entries completed by the attention inputs x [T, D]."""
         entries = ctx.entries[self._plan.ratio]
-        pooled = self._pool_single(x, entries.new_rows) if self.wgate is None else self._pool_pairs(x, self.wgate, ctx)
+        pooled = self._pool_single(x, ctx) if self.wgate is None else self._pool_pairs(x, self.wgate, ctx)
         ops, act, eps = self._runtime.ops, self._runtime.act_dtype, self._runtime.config.rms_norm_eps
         latent = ops.rms_norm(pooled, self.norm_weight, eps, act)
         keys = ops.linear(latent, self.wk, act)
@@ -41,15 +41,20 @@ class Compressor:
             where = (entries.new_blocks, entries.new_places)
             ops.store_vectors(vectors, weight, cos, sin, cache, *where, eps=eps, act_dtype=act)
 
-    def _pool_single(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def _pool_single(self, x: torch.Tensor, ctx: StepContext) -> torch.Tensor:
+        """Values [n, d] of the rows whose entries are new."""
+        rows, act = ctx.entries[self._plan.ratio].new_rows, self._runtime.act_dtype
+        if ctx.share is not None:
+            return ctx.gathered(self._runtime.ops.linear(x, self.wkv, act))[rows]
         x = x if rows.shape[0] == x.shape[0] else x[rows]
-        return self._runtime.ops.linear(x, self.wkv, self._runtime.act_dtype)
+        return self._runtime.ops.linear(x, self.wkv, act)
 
     def _pool_pairs(self, x: torch.Tensor, wgate: torch.Tensor, ctx: StepContext) -> torch.Tensor:
         """Gated sums [n, d] of the pairs that this step completes."""
         ops, entries = self._runtime.ops, ctx.entries[self._plan.ratio]
         state = ctx.caches.compressor[self._plan.layer_id]
-        new = torch.stack((ops.linear(x, wgate, torch.float32), ops.linear(x, self.wkv, torch.float32)), dim=1)
+        own = torch.stack((ops.linear(x, wgate, torch.float32), ops.linear(x, self.wkv, torch.float32)), dim=1)
+        new = ctx.gathered(own)
         pooled = ops.compress_pairs(new, state, entries.new_rows, entries.carried, self._runtime.act_dtype)
         ctx.kept[state.shape[1]].store(state, new)
         return pooled

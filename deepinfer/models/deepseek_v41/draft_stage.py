@@ -44,8 +44,12 @@ class DraftStage:
         """
         cache = ctx.caches.window[self._cache_id]
         kept = ctx.kept[cache.num_entries]
-        cos, sin = ctx.rope(self._rope)
-        self.projections.store_key_value(kept.of(x), (kept.of(cos), kept.of(sin)), cache, (kept.slots, kept.ring_slots))
+        cos, sin = ctx.key_rope(self._rope)
+        if ctx.share is None:
+            kv = self.projections.key_value(kept.of(x))
+        else:
+            kv = kept.of(ctx.gathered(self.projections.key_value(x)))
+        self.projections.store_key_value(kv, (kept.of(cos), kept.of(sin)), cache, (kept.slots, kept.ring_slots))
 
     def __call__(
         self, streams: torch.Tensor, pre: torch.Tensor, ctx: DraftContext
@@ -58,7 +62,8 @@ class DraftStage:
     def _attend(self, x: torch.Tensor, ctx: DraftContext) -> torch.Tensor:
         rope = self._rope.at(ctx.positions)
         window = ctx.gather(ctx.caches.window[self._cache_id])
-        self.projections.store_key_value(x, rope, window, (ctx.block_rows, ctx.block_places))
+        kv = self.projections.key_value(x)
+        self.projections.store_key_value(kv, rope, window, (ctx.block_rows, ctx.block_places))
         heads = self._runtime.ops.sparse_attention(
             self.projections.query(self.projections.query_latent(x), rope),
             window.data[:, 0],

@@ -62,7 +62,7 @@ class Layer:
         else:
             x, mixing = self.attn_hc.enter(streams, pre)
             self._compress(x, ctx)
-        if ctx.batch.num_rows:
+        if ctx.num_all_rows:
             streams, pre = self._sublayers(x, streams, mixing, ctx)
         else:
             self.moe.take_part()

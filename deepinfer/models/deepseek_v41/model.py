@@ -13,6 +13,7 @@ from deepinfer.models.deepseek_v41.draft_model import DraftModel
 from deepinfer.models.deepseek_v41.head import Head
 from deepinfer.models.deepseek_v41.layer import Layer
 from deepinfer.models.deepseek_v41.rope import RopeTables
+from deepinfer.models.deepseek_v41.row_share import RowShare
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
 from deepinfer.models.deepseek_v41.weight_reader import WeightReader
@@ -58,9 +59,17 @@ class DeepSeekV41Model:
         return self.runtime.config.vocab_size
 
     @torch.inference_mode()
-    def forward(self, batch: StepBatch, caches: CacheTensors, probe: Probe) -> torch.Tensor:
-        """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`."""
-        return self._run(StepContext.build(self.runtime, batch, caches, probe))
+    def forward(
+        self, batch: StepBatch, caches: CacheTensors, probe: Probe, *, shares_rows: bool = False
+    ) -> torch.Tensor:
+        """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`.
+
+        With `shares_rows` the ranks of this replica run the same batch, each a share of its rows.
+        """
+        groups, share = self.runtime.groups, None
+        if shares_rows and groups is not None and groups.context is not None:
+            share = RowShare.zigzag(groups.context, batch.lengths, batch.token_ids.device)
+        return self._run(StepContext.build(self.runtime, batch, caches, probe, share))
 
     @torch.inference_mode()
     def decode(self, batch: DecodeBatch, caches: CacheTensors) -> torch.Tensor:
@@ -94,6 +103,9 @@ class DeepSeekV41Model:
         if ctx.logit_rows is None:
             return self.head.hidden(streams, pre)
         rows = ctx.logit_rows
+        if ctx.share is not None:
+            own = ctx.share.own_places(rows)
+            return ctx.share.narrowed(rows).gather(self.head.hidden(streams[own], pre[own]))
         hidden = self.head.hidden(*(self.runtime.ops.gather_rows(values, rows) for values in (streams, pre)))
         ctx.probe.record("final.hidden", hidden, rows)
         return hidden

@@ -36,12 +36,16 @@ class Projections:
         q = ops.quantized_linear(q_lora, self.wq_b, quantize=self._runtime.quantize, out_dtype=self._runtime.act_dtype)
         return ops.apply_rope(q.view(-1, config.num_attention_heads, config.head_dim), *rope)
 
+    def key_value(self, x: torch.Tensor) -> torch.Tensor:
+        """Key=value vectors [n, d] of inputs [n, D], before norm and rotation."""
+        runtime = self._runtime
+        return runtime.ops.quantized_linear(x, self.wkv, quantize=runtime.quantize, out_dtype=runtime.act_dtype)
+
     def store_key_value(
-        self, x: torch.Tensor, rope: Rope, cache: VectorCache, where: tuple[torch.Tensor, torch.Tensor]
+        self, kv: torch.Tensor, rope: Rope, cache: VectorCache, where: tuple[torch.Tensor, torch.Tensor]
     ) -> None:
-        """Rotated key=value vectors of inputs [n, D], written to (units, places), both [n], of a cache."""
+        """Key=value vectors [n, d], normed, rotated and written to (units, places), both [n], of a cache."""
         runtime, act, eps = self._runtime, self._runtime.act_dtype, self._runtime.config.rms_norm_eps
-        kv = runtime.ops.quantized_linear(x, self.wkv, quantize=runtime.quantize, out_dtype=act)
         runtime.ops.store_vectors(kv, self.kv_norm_weight, *rope, cache, *where, eps=eps, act_dtype=act)
 
     def output(self, heads: torch.Tensor, rope: Rope) -> torch.Tensor:

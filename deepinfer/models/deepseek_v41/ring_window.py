@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -59,6 +59,10 @@ class RingWindow:
     def where(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Units and places of the step's rows, int64 [T] each."""
         return self.units, self.places
+
+    def narrowed(self, window_index: torch.Tensor) -> RingWindow:
+        """See `Windows`."""
+        return replace(self, window_index=window_index)
 
     def open(self, ring: VectorCache) -> VectorCache:
         """The ring itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -16,7 +16,9 @@ from deepinfer.models.deepseek_v41.kept_rows import KeptRows, cuts_windows
 from deepinfer.models.deepseek_v41.ring_rows import RingRows
 from deepinfer.models.deepseek_v41.ring_window import RingWindow
 from deepinfer.models.deepseek_v41.rope import Rope, RopeTable
+from deepinfer.models.deepseek_v41.row_share import RowShare
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
+from deepinfer.models.deepseek_v41.shared_rows import SharedRows
 from deepinfer.models.deepseek_v41.window_map import WindowMap
 from deepinfer.models.deepseek_v41.windows import Windows
 
@@ -26,7 +28,7 @@ class StepContext:
     """Made once per forward pass, read by every layer.
 
     Attributes:
-        batch: the rows that the layers work on.
+        batch: the rows that the layers work on: queries, residual streams. With `share` this rank's own ones.
         caches: all cache tensors.
         probe: research hooks.
         window: sliding-window map, the same for all layers.
@@ -34,6 +36,9 @@ class StepContext:
         kept: the rows that each ring (window or compressor) keeps, by its number of slots.
         logit_rows: int64 [L] rows of the batch whose final hidden state is wanted; None: all.
         rows: int64 [T] numbers of the batch's rows in the context that this one narrows; None: all of its rows.
+        share: how ranks share the step's rows; None where this one has all. Caches get the entries of all rows on every
+            rank, so what they are made from is gathered.
+        all_positions: int64 [all rows of the step].
         consumer: what the consumer layers work in, when that is not this context (YOCO prefill).
         picks: entry numbers attended to, int64 [T, index_topk], by index source layer; filled by that layer's indexer.
         candidates: candidate blocks int64 [T, blocks] of the candidate source, once it has run.
@@ -48,11 +53,31 @@ class StepContext:
     kept: dict[int, RingRows]
     logit_rows: torch.Tensor | None = None
     rows: torch.Tensor | None = None
+    share: RowShare | None = None
+    all_positions: torch.Tensor | None = None
     consumer: StepContext | None = None
     picks: dict[int, torch.Tensor] = field(default_factory=dict)
     candidates: torch.Tensor | None = None
     features: dict[int, torch.Tensor] = field(default_factory=dict)
     _ropes: dict[int, Rope] = field(default_factory=dict)
+    _key_ropes: dict[int, Rope] = field(default_factory=dict)
+
+    @property
+    def num_all_rows(self) -> int:
+        """Rows of the step on all ranks that share them."""
+        return self.batch.num_rows if self.share is None else self.share.num_all
+
+    def gathered(self, values: torch.Tensor) -> torch.Tensor:
+        """Values of all rows of the step [all rows, ...] from those of the batch's [T, ...]."""
+        return values if self.share is None else self.share.gather(values)
+
+    def key_rope(self, table: RopeTable) -> Rope:
+        """(cos, sin) of all rows of the step, as `rope`."""
+        if self.all_positions is None:
+            return self.rope(table)
+        if id(table) not in self._key_ropes:
+            self._key_ropes[id(table)] = table.at(self.all_positions)
+        return self._key_ropes[id(table)]
 
     def rope(self, table: RopeTable) -> Rope:
         """(cos, sin) of the batch's rows, looked up once for all layers that share the table."""
@@ -62,7 +87,14 @@ class StepContext:
         return self._ropes[key]
 
     @classmethod
-    def build(cls, runtime: ModelRuntime, batch: StepBatch, caches: CacheTensors, probe: Probe) -> StepContext:
+    def build(
+        cls,
+        runtime: ModelRuntime,
+        batch: StepBatch,
+        caches: CacheTensors,
+        probe: Probe,
+        share: RowShare | None = None,
+    ) -> StepContext:
         """Context of a step; with one of its own for the consumer layers where YOCO changes anything for them."""
         ctx = cls._over(runtime, batch, caches, probe)
         if runtime.yoco_mode != "off" and cuts_windows(batch, runtime.config.sliding_window):
@@ -71,7 +103,28 @@ class StepContext:
                 runtime, kept.batch, caches, probe if kept.rows is None else probe.narrowed(kept.rows)
             )
             ctx.consumer.rows = kept.rows
+            if share is not None:
+                ctx.consumer._share_kept(kept, share)
+        if share is not None:
+            ctx._share_rows(batch, share)
         return ctx
+
+    def _share_kept(self, kept: KeptRows, share: RowShare) -> None:
+        """Compute only those of the consumer's rows that `share` of the whole step gives to this rank."""
+        own = share if kept.rows is None else share.narrowed(kept.rows)
+        self.rows = None if kept.rows is None else share.own_places(kept.rows)
+        self._share_rows(kept.batch, own)
+
+    def _share_rows(self, batch: StepBatch, share: RowShare) -> None:
+        """Compute only this rank's rows of `batch`: what queries see is narrowed, what caches get is not."""
+        self.share, self.all_positions, self.batch = share, batch.positions, SharedRows.of(batch, share)
+        self.window = self.window.narrowed(share.of(self.window.window_index))
+        self.entries = {
+            ratio: replace(
+                entries, first_block=share.of(entries.first_block), num_visible=share.of(entries.num_visible)
+            )
+            for ratio, entries in self.entries.items()
+        }
 
     @classmethod
     def of_decode(cls, runtime: ModelRuntime, batch: DecodeBatch, caches: CacheTensors) -> StepContext:

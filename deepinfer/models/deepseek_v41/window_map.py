@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -74,6 +74,10 @@ class WindowMap:
     def where(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Units and places of the step's rows, int64 [T] each."""
         return self.row_dest, self.row_place
+
+    def narrowed(self, window_index: torch.Tensor) -> WindowMap:
+        """See `Windows`."""
+        return replace(self, window_index=window_index)
 
     def open(self, ring: VectorCache) -> VectorCache:
         """A workspace with the history from the ring."""

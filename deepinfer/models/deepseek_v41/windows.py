@@ -26,6 +26,10 @@ class Windows(Protocol):
         """int64 [T, W], -1 for absent."""
         ...
 
+    def narrowed(self, window_index: torch.Tensor) -> Windows:
+        """The same places, for rows that see `window_index`."""
+        ...
+
     def open(self, ring: VectorCache) -> VectorCache:
         """The cache that the windows lie in."""
         ...
