@@ -179,7 +179,7 @@ def parse_choice(*choices: str) -> Callable[[str], str]:
 
 _count, _positive, _any_integer = parse_integer(0), parse_integer(1), parse_integer(None)
 _FIXED_GRAPHS = "draft passes follow enforce_eager, and graphs are padded to fixed sizes"
-_ONE_PROCESS = "experts are not spread over ranks yet"
+_BALANCE_LOGGED = "the log tells the balance before and after every rearrangement"
 _NO_IMAGES = "image input is not built yet"
 _NO_PROFILER = "the profiler is not built yet"
 _NO_PREFIX_CACHE = "prefix cache and state transfer are not built yet"
@@ -207,6 +207,11 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("XGRAMMAR_DISABLE_CACHE", parse_bool, EnvUse.FIELD, "grammar_disable_cache"),
     _row("XGRAMMAR_DEBUG", parse_bool, EnvUse.FIELD, "grammar_debug"),
     _row("SO_BUILDER_CPUS", _positive, EnvUse.FIELD, "grammar_threads"),
+    _row("OVERRIDE_NUM_EXTRA_EXPERTS", _count, EnvUse.FIELD, "num_redundant_experts"),
+    _row("EXPERT_REARRANGEMENT_STEP_INTERVAL", _count, EnvUse.FIELD, "expert_rebalance_interval"),
+    _row("EXPERT_COUNT_WINDOW_SIZE", _positive, EnvUse.FIELD, "expert_load_window"),
+    _row("PREFILL_ATTEMPT_INTERVAL", _positive, EnvUse.FIELD, "prefill_all_interval"),
+    _row("PREFILL_ANY_ATTEMPT_INTERVAL", _positive, EnvUse.FIELD, "prefill_any_interval"),
     _row("CPP_LOG_LEVEL", parse_choice("off", "error", "warn", "info"), EnvUse.SETTING, "log_level"),
     _row("LOGGING_INTERVAL_STEP", _any_integer, EnvUse.SETTING, "logging_interval_step"),
     _row("HF_MODEL_DIR", parse_text, EnvUse.SETTING, "hf_model_dir"),
@@ -234,13 +239,13 @@ VARIABLES: tuple[EnvVariable, ...] = (
     _row("FORCE_LOAD_BALANCE", parse_bool, EnvUse.REFUSED, "random routing changes results", False),
     _row("ENGRAM_PAD_TOKEN", _count, EnvUse.CHECKED, "engram_pad_token_id"),
     *_ignored(_positive, "Python's own garbage collection is left alone", "GC_INTERVAL_STEP"),
-    *_ignored(
-        _count, _ONE_PROCESS, "NCCL_NUM_SMS", "USERBUFFER_COMM_SMS", "REARRANGE_P2P_GROUPS",
-        "OVERRIDE_NUM_EXTRA_EXPERTS", "EXPERT_COUNT_WINDOW_SIZE", "EXPERT_REARRANGEMENT_STEP_INTERVAL",
-    ),
-    *_ignored(parse_number, _ONE_PROCESS, "GLOO_TIMEOUT", "RINGBUFFER_WARNING_INTERVAL"),
-    *_ignored(_positive, _ONE_PROCESS, "NCCL_MEMORY_SAMPLE_INTERVAL_STEPS", "MOE_LB_STAT_INTERVAL"),
-    *_ignored(parse_bool, _ONE_PROCESS, "REARRANGE_AFTER_PREFILL_IN_NORMAL_ENGINE", "SHOW_EPLB_DETAIL"),
+    *_ignored(_count, "how many cores of a GPU communicate is NCCL's choice", "NCCL_NUM_SMS", "USERBUFFER_COMM_SMS"),
+    *_ignored(_count, "a layer's weights go to other ranks all at once", "REARRANGE_P2P_GROUPS"),
+    *_ignored(parse_number, "a rank that is gone is noticed at once", "GLOO_TIMEOUT", "RINGBUFFER_WARNING_INTERVAL"),
+    *_ignored(_positive, "communication buffers are not watched", "NCCL_MEMORY_SAMPLE_INTERVAL_STEPS"),
+    *_ignored(_positive, _BALANCE_LOGGED, "MOE_LB_STAT_INTERVAL"),
+    *_ignored(parse_bool, _BALANCE_LOGGED, "SHOW_EPLB_DETAIL"),
+    *_ignored(parse_bool, "loads of all steps count", "REARRANGE_AFTER_PREFILL_IN_NORMAL_ENGINE"),
     *_ignored(_positive, "the token budget bounds a step: max_num_batched_tokens", "PREFILL_MAX_SUM_SEQLEN_K"),
     *_ignored(_positive, "index scores are computed in bounded chunks", "INDEX_ATTN_MEMORY_LIMIT"),
     *_ignored(_count, "ring sizes follow from the options", "MAX_BACKTRACKING_TOKENS"),
@@ -249,9 +254,6 @@ VARIABLES: tuple[EnvVariable, ...] = (
     *_ignored(_count, _NO_PREFIX_CACHE, "PREFILL_STORE_EXTRA_SIZE"),
     *_ignored(parse_bool, _FIXED_GRAPHS, "DFLASH_ENFORCE_EAGER"),
     *_ignored(_positive, _FIXED_GRAPHS, "CUDAGRAPH_BATCH_SIZE_INTERVAL", "DFLASH_CUDAGRAPH_BATCH_SIZE_INTERVAL"),
-    *_ignored(
-        _positive, "one replica decides every step anew", "PREFILL_ATTEMPT_INTERVAL", "PREFILL_ANY_ATTEMPT_INTERVAL"
-    ),
     *_ignored(parse_bool, _NO_IMAGES, "USE_MULTIMODAL_POOL"),
     *_ignored(parse_number, _NO_IMAGES, "MULTIMODAL_POOL_SIZE_GB", "MULTI_MODAL_WORKER_TIMEOUT"),
     *_ignored(_positive, _NO_IMAGES, "MULTI_MODAL_BUFFER_SIZE"),

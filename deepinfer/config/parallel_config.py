@@ -28,6 +28,8 @@ class ParallelConfig:
             every rank reads whole tables.
         num_redundant_experts: places for weights of a layer's routed experts beyond their number, at least; rounded up
             so that all ranks have equally many. They hold second copies.
+        expert_rebalance_interval: steps from one rearrangement of the experts by their loads to the next; 0: never.
+        expert_load_window: steps that a rearrangement looks back on.
         prefill_all_interval, prefill_any_interval: where ranks step together, a prefill step comes when every rank that
             has work wants one, asked again after so many decode steps, or when any rank does, after so many; and always
             when nobody decodes.
@@ -38,6 +40,8 @@ class ParallelConfig:
     expert_parallel_size: int = 1
     engram_parallel_size: int = 1
     num_redundant_experts: int = 0
+    expert_rebalance_interval: int = 0
+    expert_load_window: int = 64
     prefill_all_interval: int = 1
     prefill_any_interval: int = 8
 
@@ -52,7 +56,8 @@ class ParallelConfig:
                 expected = f"a divisor of data_parallel_size x context_parallel_size = {self.world_size}"
                 raise field_error(name, getattr(self, name), expected)
         check_range("num_redundant_experts", self.num_redundant_experts, 0, _MAX_REDUNDANT)
-        for name in ("prefill_all_interval", "prefill_any_interval"):
+        check_range("expert_rebalance_interval", self.expert_rebalance_interval, 0, _MAX_INTERVAL)
+        for name in ("expert_load_window", "prefill_all_interval", "prefill_any_interval"):
             check_range(name, getattr(self, name), 1, _MAX_INTERVAL)
 
     @property

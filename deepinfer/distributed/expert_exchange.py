@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 from deepinfer.distributed.expert_placement import ExpertPlacement
@@ -21,8 +22,14 @@ class ExpertExchange:
     placement and the number of ranks. Which copy of an expert is taken follows from rank and row number alone.
 
     Attributes:
+        num_experts: logical experts.
+        placement: of this one layer.
         own_experts: logical experts in this rank's places, in order.
+        weights: [places of this rank, ...] each, what the experts consist of; moved by `ExpertMover`.
     """
+
+    placement: ExpertPlacement
+    own_experts: list[int]
 
     def __init__(self, comm: RankComm, num_experts: int, num_redundant: int) -> None:
         """Args:
@@ -31,16 +38,26 @@ class ExpertExchange:
         num_redundant: places beyond them, at least.
         """
         self._comm = comm
+        self.num_experts = num_experts
+        self.weights: tuple[torch.Tensor, ...] = ()
+        self._counts = torch.zeros(num_experts, dtype=torch.int64)
         num_places = ExpertPlacement.round_up(num_experts, num_redundant, comm.size)
-        self._place_by(ExpertPlacement.initial(1, num_experts, num_places, comm.size))
+        self.place_by(ExpertPlacement.initial(1, num_experts, num_places, comm.size))
 
-    def _place_by(self, placement: ExpertPlacement) -> None:
-        """Take a placement of this one layer."""
+    def place_by(self, placement: ExpertPlacement) -> None:
+        """Take a placement of this one layer; the weights lie there, or are about to be read."""
+        self.placement = placement
         self._num_slots = placement.slots_per_rank
         first = self._comm.rank * self._num_slots
-        self.own_experts: list[int] = placement.physical_to_logical[0, first : first + self._num_slots].tolist()
+        self.own_experts = placement.physical_to_logical[0, first : first + self._num_slots].tolist()
         self._copies = torch.from_numpy(placement.logical_to_physical[0].copy())
         self._num_copies = torch.from_numpy(placement.replica_counts[0].copy())
+
+    def take_counts(self) -> np.ndarray:
+        """Picks of each expert by this rank's rows since the last call: int64 [num_experts]."""
+        counts = self._counts.cpu().numpy().copy()
+        self._counts.zero_()
+        return counts
 
     def run(
         self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, packing: RowPacking, compute: Compute
@@ -58,6 +75,7 @@ class ExpertExchange:
         Returns:
             [T, k, D] in the activation dtype.
         """
+        self._count(ids)
         places = self._places(ids)
         owners, slots = places // self._num_slots, places % self._num_slots
         ranks = torch.arange(self._comm.size, device=x.device)
@@ -86,6 +104,11 @@ class ExpertExchange:
         if not row.shape[0]:
             return x.new_empty((0, x.shape[1]), dtype=packing.act_dtype)
         return compute(x[row], slots[row, pick].unsqueeze(1), weights[row, pick].unsqueeze(1))
+
+    def _count(self, ids: torch.Tensor) -> None:
+        if self._counts.device != ids.device:
+            self._counts = self._counts.to(ids.device)
+        self._counts += torch.bincount(ids.flatten(), minlength=self.num_experts)
 
     def _places(self, ids: torch.Tensor) -> torch.Tensor:
         """Physical place int64 [T, k] that serves each pick: copies take turns over the rows."""

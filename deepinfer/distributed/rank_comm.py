@@ -61,6 +61,24 @@ class RankComm:
             dist.all_to_all_single(received, rows.contiguous(), num_in, num_out, group=self._group)
         return received
 
+    def sum_numbers(self, numbers: np.ndarray) -> np.ndarray:
+        """The sum of everybody's, int64 of any shape."""
+        total = torch.from_numpy(np.array(numbers, dtype=np.int64))
+        with _peers():
+            dist.all_reduce(total, group=self._group)
+        return total.numpy()
+
+    def move(self, sends: list[tuple[int, torch.Tensor]], receives: list[tuple[int, torch.Tensor]]) -> None:
+        """Point to point: tensors to ranks and, of the same sizes, from ranks. Between two ranks, what is sent first is
+        received first.
+        """
+        jobs = [dist.P2POp(dist.isend, data, group=self._group, group_peer=rank) for rank, data in sends]
+        jobs += [dist.P2POp(dist.irecv, data, group=self._group, group_peer=rank) for rank, data in receives]
+        if jobs:
+            with _peers():
+                for work in dist.batch_isend_irecv(jobs):
+                    work.wait()
+
     def gather_rows(self, rows: torch.Tensor, counts: list[int]) -> torch.Tensor:
         """Everybody's rows, rank by rank: uint8 [sum(counts), bytes] from own ones uint8 [counts[rank], bytes]."""
         longest = max(counts)

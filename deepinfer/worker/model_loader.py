@@ -53,7 +53,7 @@ def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, opt
         if runtime.groups is None:
             source.check(_used_names(runtime.config, with_drafts))
         else:
-            own = model.own_experts()
+            own = {name: set(moe.own_experts) for name, moe in model.moes().items()}
             source.check(name for name in _used_names(runtime.config, with_drafts) if _is_own(name, own))
     return model
 

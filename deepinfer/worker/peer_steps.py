@@ -10,6 +10,8 @@ from deepinfer.core.draft_requests import DraftRequests
 from deepinfer.core.logit_rows import LogitRows
 from deepinfer.core.step_executor import StepExecutor
 from deepinfer.core.step_plan import StepPlan
+from deepinfer.distributed.expert_balancer import ExpertBalancer
+from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.worker.cache_copies import copy_cache_units
@@ -19,6 +21,9 @@ from deepinfer.worker.sent_plan import SentPlan
 class PeerSteps:
     """Stands before the draft executor: a draft pass is one of all ranks. Every step ends with `end_step`, which sees
     to it that this rank has said whether it drafts, and takes part in the others' pass if it does not.
+
+    Attributes:
+        balancers: place experts anew from time to time; none unless that was asked for.
 
     The first rank of a replica schedules; the others get its plans, so that their caches hold the same.
 
@@ -40,6 +45,7 @@ class PeerSteps:
         self._comm, self._context = groups.lockstep, groups.context
         self._target = target
         self._executor = drafts
+        self.balancers = _balancers(self._model, groups)
         self._has_drafted = False
 
     def lead(self, plan: StepPlan, wanted_rows: np.ndarray) -> None:
@@ -62,6 +68,8 @@ class PeerSteps:
             assert self._model.draft is not None
             self._model.draft.take_part()
         self._has_drafted = False
+        for balancer in self.balancers:
+            balancer.end_step()
 
     def run(self, requests: DraftRequests, num_drafts: int) -> None:
         """See `DraftExecutor`."""
@@ -83,3 +91,16 @@ class PeerSteps:
 
     def _somebody_drafts(self, own: bool) -> bool:
         return bool(self._comm.gather_numbers([int(own)]).any())
+
+
+def _balancers(model: DeepSeekV41Model, groups: RankGroups) -> list[ExpertBalancer]:
+    """One for the layers of each number of experts."""
+    comm, interval = groups.experts, groups.sizes.expert_rebalance_interval
+    if comm is None or not interval:
+        return []
+    exchanges = [moe.exchange for moe in model.moes().values() if moe.exchange is not None]
+    by_size: dict[int, list[ExpertExchange]] = {}
+    for exchange in exchanges:
+        by_size.setdefault(exchange.num_experts, []).append(exchange)
+    steps = groups.sizes.expert_load_window
+    return [ExpertBalancer(comm, layers, interval, steps) for layers in by_size.values()]

@@ -16,10 +16,11 @@ def requests(num):
 
 
 def check(world, model, sizes, options, owners):
-    """`owners`: the replica of each request."""
+    """`owners`: the replica of each request. Returns what each rank's balancers say: [(rearranged, moved)]."""
     asked = requests(len(owners))
     options = OPTIONS | options
     want = rank_engine.run_alone(model, options, asked)
     parts = world.run(rank_engine.run_rank, model, sizes, options, asked, owners)
-    got = {number: output for part in parts for number, output in part.items()}
+    got = {number: output for part, _ in parts for number, output in part.items()}
     assert [got[number] for number in range(len(asked))] == want
+    return [moves for _, moves in parts]

@@ -25,16 +25,19 @@ def run_alone(model: str, options: dict[str, Any], requests: list[Request]) -> l
 
 def run_rank(
     rank: int, model: str, sizes: dict[str, int], options: dict[str, Any], requests: list[Request], owners: list[int]
-) -> dict[int, dict[str, Any]]:
-    """This rank's outputs by number of the request; `owners`: the replica of each request."""
+) -> tuple[dict[int, dict[str, Any]], list[tuple[int, int]]]:
+    """This rank's outputs by number of the request, and of its balancers how often they have rearranged, and how much
+    they have moved. `owners`: the replica of each request.
+    """
     groups = _groups(rank, tuple(sizes.items()))
     config = EngineConfig.create(model=model, **options)
     runtime = EngineRuntime.build(config, read_environment({}), groups=groups)
     replica, place = divmod(rank, groups.sizes.context_parallel_size)
     own = {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
     outputs = _run(runtime, own)
+    peers = runtime.worker._runner._peers
     runtime.engine.close()
-    return outputs
+    return outputs, [(balancer.num_rearranged, balancer.num_moved) for balancer in peers.balancers]
 
 
 @cache

@@ -10,8 +10,10 @@ from deepinfer.core.probe import Probe
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.core.tensor_source import TensorSource
 from deepinfer.models.deepseek_v41.draft_model import DraftModel
+from deepinfer.models.deepseek_v41.draft_stage import DraftStage
 from deepinfer.models.deepseek_v41.head import Head
 from deepinfer.models.deepseek_v41.layer import Layer
+from deepinfer.models.deepseek_v41.moe import MoE
 from deepinfer.models.deepseek_v41.rope import RopeTables
 from deepinfer.models.deepseek_v41.row_share import RowShare
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
@@ -80,11 +82,11 @@ class DeepSeekV41Model:
         """
         return self._run(StepContext.of_decode(self.runtime, batch, caches))
 
-    def own_experts(self) -> dict[str, set[int]]:
-        """Routed experts whose weights are here, by name of the layer or draft stage."""
-        layers = [(layer.name, layer.moe) for layer in self.layers]
-        stages = [] if self.draft is None else [(stage.name, stage.moe) for stage in self.draft.stages]
-        return {name: set(moe.own_experts) for name, moe in (*layers, *stages)}
+    def moes(self) -> dict[str, MoE]:
+        """Every mixture of experts, by name of its layer or draft stage."""
+        stages = [] if self.draft is None else self.draft.stages
+        named: list[Layer | DraftStage] = [*self.layers, *stages]
+        return {block.name: block.moe for block in named}
 
     @torch.inference_mode()
     def take_part(self) -> None:

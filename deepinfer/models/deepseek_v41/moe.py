@@ -31,12 +31,15 @@ class MoE:
         self._name = name
         self.gate_weight = weights.plain("gate.weight")
         self.gate_bias = weights.plain("gate.bias")
-        self._exchange = None if runtime.groups is None else runtime.groups.expert_exchange(num_experts)
-        own = list(range(num_experts)) if self._exchange is None else self._exchange.own_experts
+        self.exchange = None if runtime.groups is None else runtime.groups.expert_exchange(num_experts)
+        own = list(range(num_experts)) if self.exchange is None else self.exchange.own_experts
         self.own_experts = own
         self.w1 = weights.experts(own, "w1")
         self.w3 = weights.experts(own, "w3")
         self.w2 = weights.experts(own, "w2")
+        if self.exchange is not None:
+            stacks = (self.w1, self.w3, self.w2)
+            self.exchange.weights = tuple(part for stack in stacks for part in (stack.codes, stack.scales))
         shared = weights.under("shared_experts")
         self.shared = (shared.fp8("w1"), shared.fp8("w3"), shared.fp8("w2"))
 
@@ -54,13 +57,13 @@ class MoE:
         ctx.probe.record(f"{self._name}.experts", picked.ids)
         ctx.probe.record(f"{self._name}.weights", picked.weights)
         ctx.probe.record(f"{self._name}.margin", picked.margin)
-        if self._exchange is not None:
+        if self.exchange is not None:
             return self._sum(x, self._spread(x, picked.ids, picked.weights))
         return self._moe(x, picked.ids, picked.weights, self.shared)
 
     def take_part(self) -> None:
         """Compute what other ranks send, in a step of which this rank has no rows. Nothing with experts of its own."""
-        if self._exchange is not None:
+        if self.exchange is not None:
             device = self.gate_weight.device
             x = torch.empty((0, self._runtime.config.hidden_size), dtype=self._runtime.act_dtype, device=device)
             ids = torch.empty((0, self._num_picked), dtype=torch.int64, device=device)
@@ -68,10 +71,10 @@ class MoE:
 
     def _spread(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Outputs [T, k, D] of the picked experts, wherever they lie."""
-        assert self._exchange is not None
+        assert self.exchange is not None
         runtime = self._runtime
         packing = RowPacking(runtime.config.hidden_size, runtime.quantize, runtime.act_dtype)
-        return self._exchange.run(x, ids, weights, packing, self._moe)
+        return self.exchange.run(x, ids, weights, packing, self._moe)
 
     def _sum(self, x: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
         """Of the experts' outputs [T, k, D] and the shared expert's, in the order and precision of `Ops.moe`."""
