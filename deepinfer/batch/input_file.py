@@ -114,7 +114,7 @@ def _looks_like_openai(source: LineSource) -> bool:
         for line in source.lines_from(0):
             num_seen += line.num_bytes
             try:
-                fields = read_fields(line.text)
+                fields = read_fields(line)
                 return "body" in fields and ("url" in fields or "method" in fields)
             except RequestError:
                 if num_seen > _SNIFFED_BYTES:

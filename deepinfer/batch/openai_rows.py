@@ -53,7 +53,7 @@ class OpenAIRows:
     def parse(self, number: int, line: InputLine) -> InputRow:
         custom_id, form = default_id(number), _FORMS["/v1/chat/completions"]
         try:
-            fields = read_fields(line.text)
+            fields = read_fields(line)
             custom_id = read_custom_id(fields, self.id_column) or custom_id
             form = _form(fields)
             body = read_value(fields, "body")

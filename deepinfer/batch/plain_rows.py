@@ -37,7 +37,7 @@ class PlainRows:
     def parse(self, number: int, line: InputLine) -> InputRow:
         columns, custom_id, extra = self._columns, default_id(number), {}
         try:
-            fields = read_fields(line.text)
+            fields = read_fields(line)
             extra = {name: raw for name, raw in fields.items() if name not in self._used}
             custom_id = read_custom_id(fields, columns.custom_id) or custom_id
             prompt, messages = read_value(fields, columns.prompt), read_value(fields, columns.messages)

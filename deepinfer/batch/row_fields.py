@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from deepinfer.batch.input_line import InputLine
 from deepinfer.errors import RequestError
 
 RowFields = dict[str, msgspec.Raw]
@@ -13,14 +14,14 @@ RowFields = dict[str, msgspec.Raw]
 _DECODER: Final = msgspec.json.Decoder(RowFields)
 
 
-def read_fields(text: bytes | None) -> RowFields:
+def read_fields(line: InputLine) -> RowFields:
     """The fields of a row, in its order.
 
-    Args:
-        text: the line; None for one beyond the limit.
-
-    Raises RequestError: codes row_too_large, invalid_utf8, invalid_json.
+    Raises RequestError: codes row_too_large, invalid_row, invalid_utf8, invalid_json.
     """
+    text = line.text
+    if line.damage is not None:
+        raise RequestError(line.damage, code="invalid_row")
     if text is None:
         raise RequestError(
             "the row is longer than the job's limit; shorten it, or raise --max-row-bytes", code="row_too_large"

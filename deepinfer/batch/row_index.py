@@ -74,7 +74,7 @@ class RowIndex:
 def row_id(number: int, line: InputLine, parser: RowParser) -> tuple[str, bool]:
     """The id of a row, and whether the row asks for something; a row that cannot be read has its default id."""
     try:
-        fields = read_fields(line.text)
+        fields = read_fields(line)
         answers = parser.answers_to(fields)
         try:
             return read_custom_id(fields, parser.id_column) or default_id(number), answers

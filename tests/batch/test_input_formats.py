@@ -1,6 +1,8 @@
 """Input files: formats, compression, damage; all give the same rows."""
 
+import array
 import gzip
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -136,3 +138,38 @@ def test_parquet_values_that_json_lacks(case: BatchCase) -> None:
     run_job(job)
     (found,) = results(job)
     assert (found["day"], found["price"], found["raw"], found["none"]) == ("2026-01-02", "1.50", "AP8=", None)
+
+
+def test_parquet_rows_with_values_that_cannot_be_read_harm_no_other(case: BatchCase) -> None:
+    offsets, texts = pyarrow.py_buffer(array.array("i", [0, 2, 3])), pyarrow.py_buffer(b"\xff\xfea")
+    columns = {
+        "prompt": [[5], [6]],
+        "text": pyarrow.Array.from_buffers(pyarrow.string(), 2, [None, offsets, texts]),
+        "when": pyarrow.array([1000, 2_000_000_000], pyarrow.timestamp("ns")),
+        "took": pyarrow.array([1000, 2_000_000_000], pyarrow.duration("ns")),
+    }
+    parquet.write_table(pyarrow.table(columns), case.root / "in.parquet")
+    job = case.begin_file(case.root / "in.parquet")
+    run_job(job)
+    bad, good = results(job)
+    assert bad["error"]["code"] == "invalid_row" and "cannot be read ('utf-8' codec" in bad["error"]["message"]
+    assert (good["text"], good["when"], good["took"], good["error"]) == ("a", "1970-01-01T00:00:02", "PT2S", None)
+
+
+def test_ranges_of_one_parquet_group_are_read_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet.write_table(pyarrow.Table.from_pylist([{"i": i} for i in range(1000)]), tmp_path / "in")
+    opened = []
+    iter_batches = parquet.ParquetFile.iter_batches
+
+    def counted(*args: object, **options: object) -> object:
+        opened.append(options)
+        return iter_batches(*args, **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", counted)
+    source = InputFile.examine(tmp_path / "in", "auto", 1000).open(tmp_path / "in")
+    for places in (range(100), range(100, 350), range(600, 1000)):
+        lines = itertools.islice(source.lines_from(places[0]), len(places))
+        assert [json.loads(line.text or b"")["i"] for line in lines] == list(places)
+    assert len(opened) == 1
+    assert next(source.lines_from(0)).place == 0 and len(opened) == 2
+    source.close()
