@@ -81,6 +81,9 @@ def _request(row: InputRow, body: Mapping[str, Any]) -> InputRow:
     content = given.pop(needed, None)
     if content is None:
         raise RequestError(f'the body has no "{needed}"', code="missing_column")
+    if None not in (body.get("max_tokens"), body.get("max_completion_tokens")):
+        message = "the body has both max_tokens and max_completion_tokens: leave one of them out"
+        raise RequestError(message, code="invalid_sampling_params")
     template = given.pop("chat_template_kwargs", {})
     options = given | _thinking(template)
     _choose_tools(options)

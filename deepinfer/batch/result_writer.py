@@ -38,7 +38,7 @@ class ResultWriter:
     def record(self, answer: RowAnswer) -> PartRecord:
         """The line of the part file."""
         if self._is_openai:
-            result = openai_result(answer, self._model)
+            result = openai_result(answer, self._model, self._tokenizer)
         else:
             result = plain_result(answer, token_ids=self._token_ids)
         error = None if answer.failure is None else answer.failure.code

@@ -56,6 +56,9 @@ class TextLines:
             raise JobError(
                 f"{shown_path(self._path)}: its compressed data is cut off or damaged ({error}); write it again"
             ) from error
+        except OSError as error:
+            reason = error.strerror or error
+            raise JobError(f"{shown_path(self._path)}: cannot be read any more ({reason}); put it back") from error
 
     def close(self) -> None:
         if self._file is not None:
