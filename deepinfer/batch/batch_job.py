@@ -45,6 +45,8 @@ class BatchJob:
     def begin(cls, request: JobRequest, root: Path) -> BatchJob:
         """Begin a job in a new or empty directory; the same request again finds the job as it is.
 
+        Places of input and model, and options that change no result, are then those of the new request.
+
         Reads the whole input once. Raises JobError for an input that cannot be used, duplicate ids, a directory of
         another job or with files of others; ConfigError, CheckpointError and RequestError for wrong options.
         """
@@ -132,7 +134,8 @@ def _absolute(name: str | None) -> str | None:
 def _same_job(known: JobManifest, draft: JobManifest, request: JobRequest) -> JobManifest:
     rows, per_range = known.num_rows, request.range_rows or known.range_rows
     known.require_same(replace(draft, num_rows=rows, range_rows=per_range))
-    return known
+    changes = {name: draft.run[name] for name in request.engine if name in draft.run}
+    return replace(known, where=draft.where, run={**known.run, **changes})
 
 
 def _write(directory: JobDirectory, draft: JobManifest, request: JobRequest) -> JobManifest:

@@ -50,7 +50,7 @@ class BatchWorker:
         budget: limits of this run.
         stop: asks for the end.
         grace_seconds: how long rows in flight may go on once the end was asked for.
-        on_step: called behind every step.
+        on_step: called behind every step, and every row that fails without one.
         """
         self._engine = engine
         self._source = source
@@ -91,6 +91,8 @@ class BatchWorker:
             if deadline is None and not is_empty:
                 is_empty = self._fill(queue)
             self._source.settle()
+            if deadline is None and not is_empty and not len(queue):
+                continue  # filling ended for a reason that the next round finds
             is_over = deadline is not None and (self._stop.is_urgent or time.monotonic() >= deadline)
             if not len(queue) or is_over:
                 self._sync(at_once=True)
@@ -126,6 +128,8 @@ class BatchWorker:
                 failure = RequestFailure.from_exception(prepared.error)
                 self._write([(row, RowAnswer.failed(prepared, failure), None)])
                 self._source.settle()
+                self._sync()
+                self._on_step()
                 if self._must_stop():
                     return False
                 continue

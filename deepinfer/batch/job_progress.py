@@ -52,6 +52,8 @@ class JobProgress:
         self._num_before = self._tally.count()
 
     def __enter__(self) -> JobProgress:
+        self._began = self._shown = time.monotonic()  # loading a model is no part of the rate
+        self._num_before = self._tally.count()
         if self._bar is not None:
             self._bar.start()
         return self

@@ -136,12 +136,12 @@ class JobRun:
     def _merge(self, claims: RangeClaims) -> MergedResults | None:
         """The merged results; None when a part was damaged, whose range is then to be done again."""
         job = self._job
+        self._write_totals()  # before the results: once they are there, nobody comes to write a report
+        JobReport.read(job.directory, job.manifest).write(job.directory)
         damaged = merge_parts(job.directory, job.manifest, self.worker)
         for number in damaged:
             logger.warning("part %d was damaged: its lost rows are computed again", number)
             claims.forget(number)
         if damaged:
             return None
-        self._write_totals()
-        JobReport.read(job.directory, job.manifest).write(job.directory)
         return MergedResults.read(job.directory)

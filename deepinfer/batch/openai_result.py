@@ -32,7 +32,10 @@ def openai_result(answer: RowAnswer, model: str, tokenizer: Tokenizer) -> bytes:
         error = {"message": failure.message, "type": "invalid_request_error", "param": None, "code": failure.code}
         status, body = _BAD_REQUEST, {"error": error}
     else:
-        status, body = 200, _body(answer, f"{'chatcmpl' if form == 'chat.completion' else 'cmpl'}-{key}", model, tokenizer)
+        status, body = (
+            200,
+            _body(answer, f"{'chatcmpl' if form == 'chat.completion' else 'cmpl'}-{key}", model, tokenizer),
+        )
     response = {"status_code": status, "request_id": f"req_{key}", "body": body}
     values = {"id": f"batch_req_{key}", "custom_id": answer.prepared.row.custom_id, "response": response, "error": None}
     return msgspec.json.encode(values)
@@ -42,9 +45,7 @@ def _body(answer: RowAnswer, name: str, model: str, tokenizer: Tokenizer) -> dic
     params, is_chat = answer.prepared.params, answer.prepared.row.form == "chat.completion"
     assert params is not None, "it ran"
     num_top = None if params.logprobs == -1 else params.logprobs
-    choices = [
-        _chat_choice(item, num_top, tokenizer) if is_chat else _text_choice(item) for item in answer.completions
-    ]
+    choices = [_chat_choice(item, num_top, tokenizer) if is_chat else _text_choice(item) for item in answer.completions]
     prompt, generated = answer.num_prompt_tokens, answer.num_generated_tokens
     return {
         "id": name,

@@ -68,7 +68,7 @@ def show_verdict(verdict: JobVerdict, *, as_json: bool) -> None:
     for row in verdict.differing:
         typer.echo(f"row {row} differs")
     if verdict.results_are_whole is False:
-        typer.echo("results.jsonl is not what was merged: deepinfer batch resume merges it again")
+        typer.echo("results.jsonl is not what was merged: remove it, and deepinfer batch resume merges it again")
 
 
 def show_story(story: RowStory, *, as_json: bool) -> None:

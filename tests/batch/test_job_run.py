@@ -11,6 +11,8 @@ import pytest
 
 from deepinfer.batch.batch_job import BatchJob
 from deepinfer.batch.claim import Claim
+from deepinfer.batch.job_budget import JobBudget
+from deepinfer.batch.job_run import JobRun
 from deepinfer.batch.job_status import JobStatus
 from deepinfer.batch.merged_results import MergedResults
 from deepinfer.batch.part_contents import PartContents
@@ -230,6 +232,28 @@ def test_budgets_end_a_run_in_order(case: BatchCase, budget: dict[str, float], r
     assert run_job(job).results is not None
     with pytest.raises(JobError, match="budget of tokens is -1"):
         run_job(job, None, None, tokens=-1)
+
+
+def test_a_budget_is_noticed_where_no_row_runs(case: BatchCase, caplog: pytest.LogCaptureFixture) -> None:
+    job, looks = case.begin([{"prompt": 7}] * 8), []
+    run = JobRun(
+        job, FakeRowEngine(job), budget=JobBudget(failures=2), stop=StopSignal(), on_step=lambda _: looks.append(1)
+    )
+    with caplog.at_level("INFO", "deepinfer"):
+        outcome = run.run()
+    assert outcome.reason == "3 rows have failed, more than the 2 that may" and len(looks) == 3
+    assert "waiting" not in caplog.text
+
+
+def test_the_report_is_there_before_the_results(case: BatchCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: object) -> list[int]:
+        raise MemoryError
+
+    monkeypatch.setattr("deepinfer.batch.job_run.merge_parts", die)
+    job = case.begin(id_rows(7))
+    with pytest.raises(MemoryError):
+        run_job(job)
+    assert json.loads((job.directory.root / "report.json").read_text())["num_generated_tokens"] == 21
 
 
 def test_no_more_rows_are_in_flight_than_the_bound(case: BatchCase) -> None:

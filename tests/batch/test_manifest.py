@@ -40,7 +40,7 @@ def test_a_manifest_reads_back_and_says_that_results_are_invariant(case: BatchCa
 
 def test_the_same_request_finds_its_job_and_others_are_refused(case: BatchCase) -> None:
     job = case.begin(id_rows(7))
-    assert case.begin(id_rows(7), engine={"max_num_seqs": 2, "num_threads": 1}).manifest == job.manifest
+    assert case.begin(id_rows(7)).manifest == job.manifest
     for request, words in (
         ({"sampling": {"max_tokens": 4}}, "its sampling is max_tokens = 3, not 4"),
         ({"seed": 1}, "its seed is 0, not 1"),
@@ -55,6 +55,15 @@ def test_the_same_request_finds_its_job_and_others_are_refused(case: BatchCase) 
             case.begin(id_rows(7), **request)
     with pytest.raises(JobError, match="its input is num_bytes"):
         case.begin(id_rows(8))
+
+
+def test_the_same_request_from_elsewhere_and_with_another_speed_counts_this_time(case: BatchCase) -> None:
+    job = case.begin(id_rows(7), engine={"max_num_seqs": 9, "grammar_timeout": 5})
+    moved = (case.root / "in.jsonl").rename(case.root / "moved.jsonl")
+    again = case.begin_file(moved, engine={"num_threads": 1, "max_num_seqs": 2})
+    assert again.manifest.input_path == moved and again.manifest.digest == job.manifest.digest
+    assert again.manifest.run == {"max_num_seqs": 2, "num_threads": 1, "grammar_timeout": 5}
+    assert run_job(again).results is not None
 
 
 def test_a_changed_input_is_refused(case: BatchCase) -> None:

@@ -55,6 +55,12 @@ def test_the_tally_follows_rows_of_all_workers(case: BatchCase) -> None:
     engine = FakeRowEngine(job, on_step=lambda step: counts.append(tally.count()))
     run_job(job, engine)
     assert counts == [3 * step for step in range(len(counts))] and tally.count() == 23
+    job.directory.done(2).unlink()
+    part = job.directory.part(2)
+    lines, again = part.read_bytes().splitlines(keepends=True), RowTally(job.directory, job.manifest)
+    for content, num_lines in ((lines[:3] + [b"half"], 3), (lines[:4], 4), (lines[:1], 1), (lines, 5)):
+        part.write_bytes(b"".join(content))
+        assert again.count() == 18 + num_lines
     assert tally.count() == JobStatus.read(job.directory, job.manifest).num_ended
 
 

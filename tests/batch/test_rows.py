@@ -142,7 +142,11 @@ def test_openai_completion_requests() -> None:
         ({"messages": [], "tool_choice": "required"}, "/v1/chat/completions", "unsupported_field"),
         ({"messages": [], "logprobs": 3}, "/v1/chat/completions", "invalid_logprobs"),
         ({"messages": [], "top_logprobs": 3}, "/v1/chat/completions", "invalid_logprobs"),
-        ({"messages": [], "max_tokens": 3, "max_completion_tokens": 4}, "/v1/chat/completions", "invalid_sampling_params"),
+        (
+            {"messages": [], "max_tokens": 3, "max_completion_tokens": 4},
+            "/v1/chat/completions",
+            "invalid_sampling_params",
+        ),
         ({"messages": [], "chat_template_kwargs": {"x": 1}}, "/v1/chat/completions", "unknown_field"),
         ({"messages": [], "chat_template_kwargs": 1}, "/v1/chat/completions", "unknown_field"),
     ],
