@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deepinfer.cli.batch_options import named_values
 from deepinfer.cli.exit_code import ExitCode
 from deepinfer.cli.overlap_option import OverlapOption
-from deepinfer.cli.parallel_option import DataParallelOption
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.sampling_params import SamplingParams
 
@@ -34,7 +34,7 @@ def generate(
     backend: Annotated[str, typer.Option(help="auto, reference, cpu or cuda.")] = "auto",
     max_model_len: Annotated[int | None, typer.Option(help="Prompt and output tokens at most.")] = None,
     overlap: OverlapOption = None,
-    data_parallel_size: DataParallelOption = 1,
+    engine: Annotated[list[str] | None, typer.Option(help="Further engine option, NAME=JSON; may be repeated.")] = None,
     progress: Annotated[bool, typer.Option(help="Progress bar on standard error.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per prompt and line.")] = False,
 ) -> None:
@@ -52,19 +52,23 @@ def generate(
     with reported_errors():
         SamplingParams(**given)  # a wrong value must not cost the loading of a model
     texts = [sys.stdin.read()] if prompts == ["-"] else prompts
-    options = {"model": model, "revision": revision, "numerics": numerics, "data_parallel_size": data_parallel_size}
+    options: dict[str, Any] = {"model": model, "revision": revision, "numerics": numerics}
     options |= {"device": device, "backend": backend, "max_model_len": max_model_len, "overlap": overlap}
-    outputs = _run(texts, given, options, progress)
+    outputs = _run(texts, given, (options, engine), progress)
     for output in outputs:
         typer.echo(json_format.dumps(output.to_dict(), allow_nan=False) if json else _readable(output))
     if any(output.error is not None for output in outputs):
         raise typer.Exit(ExitCode.SOME_FAILED)
 
 
-def _run(prompts: list[str], sampling: dict[str, Any], options: dict[str, Any], progress: bool) -> list[RequestOutput]:
+def _run(
+    prompts: list[str], sampling: dict[str, Any], options: tuple[dict[str, Any], list[str] | None], progress: bool
+) -> list[RequestOutput]:
+    """`options`: named ones, and NAME=JSON words that come before them."""
     from deepinfer.llm import LLM
 
-    with reported_errors(), LLM(**options) as llm:
+    named, words = options
+    with reported_errors(), LLM(**named | named_values(words, "--engine")) as llm:
         return llm.generate(prompts, llm.default_params.replace(**sampling), use_tqdm=progress)
 
 

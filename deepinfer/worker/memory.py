@@ -46,6 +46,7 @@ class MemoryDemand:
         is_cpu: CPU rule instead of the GPU share.
         resident_bytes: what the process holds already, weights among it; only told, 0: not known.
         scratch_bytes: what the largest step takes beside that and the caches (worker/step_scratch.py); it stays free.
+        num_sharing: ranks of the engine, which on a CPU share one memory.
     """
 
     table: tuple[CacheSpec, ...]
@@ -54,6 +55,7 @@ class MemoryDemand:
     is_cpu: bool
     resident_bytes: int = 0
     scratch_bytes: int = 0
+    num_sharing: int = 1
 
 
 def plan_memory(
@@ -65,8 +67,8 @@ def plan_memory(
     """The number of blocks and slots.
 
     * ``kv_cache_bytes``: that many bytes of blocks; the state slots come on top.
-    * CPU: what max_num_seqs sequences of max_model_len tokens need, at most 1 GiB and a quarter of the usable memory
-      (blocks and slots together; pages are touched on first use).
+    * CPU: what max_num_seqs sequences of max_model_len tokens need, at most 1 GiB and a quarter of the usable memory,
+      which ranks share evenly (blocks and slots together; pages are touched on first use).
     * GPU: free memory less the unused share (1 - gpu_memory_utilization) of the whole, less the step's own peak.
 
     `profile` runs a largest step and returns its transient bytes; without it the free memory is read once. With it,
@@ -139,10 +141,10 @@ def _budget(demand: MemoryDemand, options: CacheConfig, need: int, memory: tuple
     """(bytes, reason); `memory`: free, total and peak bytes."""
     free, total, peak = memory
     if demand.is_cpu:
-        budget = min(need, _CPU_LIMIT, free // _CPU_SHARE)
+        budget = min(need, _CPU_LIMIT, free // (_CPU_SHARE * demand.num_sharing))
+        quarter = "a quarter of the free memory" + (f" over {demand.num_sharing} ranks" * (demand.num_sharing > 1))
         return budget, (
-            f"CPU: the least of that need, {format_byte_size(_CPU_LIMIT)} and a quarter of the free memory "
-            f"is {format_byte_size(budget)}"
+            f"CPU: the least of that need, {format_byte_size(_CPU_LIMIT)} and {quarter} is {format_byte_size(budget)}"
         )
     share = options.gpu_memory_utilization
     reserve = int(total * (1 - share))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import torch
 
@@ -25,6 +26,8 @@ from deepinfer.worker.device import memory_probe
 from deepinfer.worker.host_memory import HostMemoryProbe
 from deepinfer.worker.load_options import LoadOptions
 
+_EXPERTS: Final = ".ffn.experts."
+
 
 def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, options: LoadOptions) -> DeepSeekV41Model:
     """The target model with its weights on `device`.
@@ -40,7 +43,8 @@ def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, opt
     """
     vocabulary, with_drafts = _engram_vocabulary(runtime, directory), options.with_drafts
     if options.load_format == "dummy":
-        _check_dummy_size(runtime.config, with_drafts, device)
+        num_ranks = 1 if runtime.groups is None else runtime.groups.sizes.expert_parallel_size
+        _check_dummy_size(runtime.config, with_drafts, device, num_ranks)
         is_host = device.type == "cpu"
         random = DummySource(runtime.config) if is_host else DeviceDummySource(runtime.config, device)
         return DeepSeekV41Model(runtime, random, device, vocabulary, with_drafts)
@@ -60,7 +64,7 @@ def load_model(runtime: ModelRuntime, directory: Path, device: torch.device, opt
 
 def _is_own(name: str, own: dict[str, set[int]]) -> bool:
     """Whether this rank reads a tensor. `own`: its experts of each layer and draft stage, by prefix of names."""
-    layer, _, expert = name.partition(".ffn.experts.")
+    layer, _, expert = name.partition(_EXPERTS)
     return not expert or int(expert.split(".")[0]) in own[layer]
 
 
@@ -75,10 +79,14 @@ def _pins_tables(config: DeepSeekV41Config, device: torch.device, engram_storage
     return engram_storage == "host" or needed <= HostMemoryProbe().free_bytes() // 2
 
 
-def _check_dummy_size(config: DeepSeekV41Config, with_drafts: bool, device: torch.device) -> None:
-    """ConfigError unless random weights fit into the device's free memory: no file of that size limits them."""
+def _check_dummy_size(config: DeepSeekV41Config, with_drafts: bool, device: torch.device, num_ranks: int) -> None:
+    """ConfigError unless random weights fit into the device's free memory: no file of that size limits them.
+
+    `num_ranks` share the routed experts.
+    """
     used = set(_used_names(config, with_drafts))
-    needed = sum(spec.num_bytes for spec in tensor_table(config) if spec.name in used)
+    sizes = {spec.name: spec.num_bytes for spec in tensor_table(config) if spec.name in used}
+    needed = sum(size // (num_ranks if _EXPERTS in name else 1) for name, size in sizes.items())
     free = memory_probe(device).free_bytes()
     if needed > free:
         raise ConfigError(

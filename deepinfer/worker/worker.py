@@ -234,7 +234,8 @@ def _plan_memory(
     if not is_cpu and backend == "cuda":
         scratch += graph_bytes(config, model_config) + draft_pool_bytes(config, model_config.vocab_size)
     resident = resident_bytes() if is_cpu else 0
-    demand = MemoryDemand(table, options.max_num_seqs, options.max_model_len, is_cpu, resident, scratch)
+    ranks = config.parallel.world_size
+    demand = MemoryDemand(table, options.max_num_seqs, options.max_model_len, is_cpu, resident, scratch, ranks)
     return plan_memory(demand, config.cache, memory_probe(device))
 
 

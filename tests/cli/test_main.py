@@ -49,6 +49,7 @@ def test_exit_codes() -> None:
     invoke("generate", "a", *MODEL, "--temperature", "-1", code=2)
     invoke("generate", "a", *MODEL[:2], "--numerics", "fp16", code=2)
     invoke("generate", "a", "--model", "/nowhere/at/all", code=3)
+    invoke("generate", "a", *MODEL, "--engine", "data_parallel_size=0", code=2)
     for command in ("generate", "a"), ("chat",):
         invoke(*command, *MODEL, "--backend", "none", code=2)
         invoke(*command, *MODEL, "--device", "gpu", code=2)

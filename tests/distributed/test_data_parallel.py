@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -141,6 +142,32 @@ def test_a_killed_worker_ends_all(random_model, idle):
     with pytest.raises(WorkerFailedError):
         llm.generate([[5, 6]], use_tqdm=False)
     llm.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_worker_killed_at_a_random_moment_is_named(random_model, seed):
+    """Also while it loads, and while others wait for it in any collective."""
+    rng, before = random.Random(seed), children()
+    victim, delay = rng.randrange(4), rng.uniform(0.0, 8.0)
+    killed = []
+
+    def kill():
+        pids = sorted(set(children()) - set(before))
+        if len(pids) == 4:
+            killed.append(time.monotonic())
+            os.kill(pids[victim], signal.SIGKILL)
+
+    timer = threading.Timer(2.0 + delay, kill)
+    timer.start()
+    sizes = {"data_parallel_size": 2, "context_parallel_size": 2, "expert_parallel_size": 4, "engram_parallel_size": 2}
+    with pytest.raises(WorkerFailedError) as caught:
+        llm = LLM(random_model, **sizes, **OPTIONS)
+        while True:
+            llm.generate([[5, 6, 7]] * 9, params(30), use_tqdm=False)
+    assert killed and time.monotonic() - killed[0] < STOP_SECONDS
+    assert caught.value.rank == victim and "SIGKILL" in str(caught.value)
+    assert children() == before
 
 
 def test_workers_do_not_outlive_their_front_end(random_model):

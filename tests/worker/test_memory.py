@@ -1,6 +1,7 @@
 """Cache sizing: the CPU rule, a GPU's share, given bytes; changes of free memory; control groups."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,12 @@ def test_cpu_limits(free, budget):
     assert budget - plan.block_bytes < plan.total_bytes <= budget
     assert plan.num_slots * plan.slot_bytes <= budget // 2
     assert plan.num_slots < 256 and "cut from 256" in plan.explain()
+
+
+def test_ranks_share_the_memory_of_a_host():
+    demand = replace(_demand(is_cpu=True), num_sharing=4)
+    plan = plan_memory(demand, CacheConfig(), FakeProbe(2 * GIB))
+    assert plan.total_bytes <= GIB // 8 and "a quarter of the free memory over 4 ranks" in plan.explain()
 
 
 def test_gpu_share_of_the_memory():
