@@ -71,5 +71,7 @@ class RankGroups:
 def join_world(address: tuple[str, int], rank: int, num_ranks: int, device: torch.device) -> None:
     """Make this process rank `rank` of a world. The store at `address` is the front end's."""
     store = TCPStore(address[0], address[1], is_master=False)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=num_ranks, timeout=_WAIT)

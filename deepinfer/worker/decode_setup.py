@@ -127,6 +127,8 @@ def _why_not_static(config: EngineConfig, model: DeepSeekV41Model) -> str | None
     from deepinfer.ops.cuda.static_support import why_not_static
     from tilelang_ops.jit.arch import arch_of
 
+    if model.runtime.groups is not None:
+        return "ranks exchange rows, and the host has to know how many"
     for layer in model.layers:
         if layer.engram is not None and not _is_readable(layer.engram.table):
             return "the host gathers the rows of Engram tables (engram_storage)"
