@@ -28,7 +28,8 @@ OnFailure = Callable[[WorkerFailure], None]
 class WorkerPool:
     """Knows no requests: reports go to whoever listens.
 
-    When a worker fails or its process is gone, all others are ended within two seconds, and the cause is told.
+    When a worker fails or its process is gone, all others are ended: at once, or where it may have failed since another
+    one did, after a second in which that one can say so. The cause is told.
     """
 
     def __init__(self, workers: Sequence[WorkerProcess]) -> None:

@@ -99,6 +99,15 @@ def test_requests_can_be_aborted_and_left(double):
     assert len(double.generate([[9]], SamplingParams(max_tokens=1), use_tqdm=False)) == 1
 
 
+def test_an_interrupted_call_leaves_the_others_alone(double):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            double.generate([[5, 6]] * 30, params(80), use_tqdm=False)
+    assert len(double.generate([[9]], params(2), use_tqdm=False)[0].outputs[0].token_ids) == 2
+    assert double.stats().num_running == double.stats().num_waiting == 0
+
+
 def test_what_needs_one_process_says_so(double):
     with pytest.raises(UnsupportedFeatureError, match="data_parallel_size=1"), double.capture("layers.*"):
         pass
