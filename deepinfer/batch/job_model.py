@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _SMALL_FILES: Final = ("config.json", "generation_config.json", "model.safetensors.index.json")
 _TOKENIZER_FILES: Final = ("tokenizer.json", "tokenizer_config.json")
 _MAX_HEADER: Final = 100_000_000
+_NUM_PIECES: Final = 256  # of a file; another training run changes nearly all bytes, of some tensors at least
+_PIECE_BYTES: Final = 256
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class JobModel:
         config: of the checkpoint.
         tokenizer: of the checkpoint, or the other one that was named.
         defaults: sampling and chat defaults of the checkpoint.
-        identity: what tells this model from another: names of files, and sha256 of them, of weight files of the header
-            and the size.
+        identity: what tells this model from another: names of files, and sha256 of them, of weight files of the header,
+            the size and pieces.
     """
 
     config: DeepSeekV41Config
@@ -84,7 +87,7 @@ def _identity(directory: Path, texts: Path, *, has_weights: bool) -> dict[str, s
     files = [texts] if texts.is_file() else [texts / name for name in _TOKENIZER_FILES]
     found |= {f"tokenizer/{path.name}": _file_hash(path) for path in files if path.is_file()}
     if has_weights:
-        found |= {path.name: _header_hash(path) for path in sorted(directory.glob("*.safetensors"))}
+        found |= {path.name: _weights_hash(path) for path in sorted(directory.glob("*.safetensors"))}
     return found
 
 
@@ -93,11 +96,14 @@ def _file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _header_hash(path: Path) -> str:
-    """Of the names, types, shapes and places of a weight file's tensors, and its size."""
+def _weights_hash(path: Path) -> str:
+    """Of a weight file's header, its size, and pieces of all of it: reading every byte of a full model takes minutes."""
     with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
+        size, length = os.fstat(file.fileno()).st_size, int.from_bytes(file.read(8), "little")
         if length > _MAX_HEADER:
             raise JobError(f"{shown_path(path)}: no safetensors file (a header of {length:,} bytes)")
-        header = file.read(length)
-    return hashlib.sha256(header + path.stat().st_size.to_bytes(8, "little")).hexdigest()
+        digest = hashlib.sha256(file.read(length) + size.to_bytes(8, "little"))
+        for piece in range(_NUM_PIECES):
+            file.seek(8 + length + max(size - 8 - length, 0) * piece // _NUM_PIECES)
+            digest.update(file.read(_PIECE_BYTES))
+    return digest.hexdigest()

@@ -41,6 +41,8 @@ class RowPreparer:
                 params = _constrained(params, chat.structured_outputs)
             ids = chat.token_ids if chat is not None else self._ids(row.prompt)
             return PreparedRow(row, self._key(row, ids, params.to_dict()), ids, params, chat, None)
+        except MemoryError:
+            raise  # the machine's, not the row's
         except Exception as error:
             failure = own_error(error, "the row cannot be read", "invalid_row")
             return PreparedRow(row, self._key(row, [], {"error": str(failure)}), [], None, None, failure)

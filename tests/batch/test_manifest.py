@@ -93,6 +93,7 @@ def test_another_model_is_refused(case: BatchCase, tmp_path, random_model) -> No
         ("tokenizer.json", lambda text: text + b" "),
         ("config.json", lambda text: text + b" "),
         ("model.safetensors", lambda text: text[:8] + text[8:].replace(b"F32", b"I32", 1)),
+        ("model.safetensors", lambda text: text[: -len(text) // 3] + bytes(b ^ 1 for b in text[-len(text) // 3 :])),
     ):
         content = (model / name).read_bytes()
         (model / name).write_bytes(change(content))
