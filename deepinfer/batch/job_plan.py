@@ -8,8 +8,6 @@ from typing import Any
 
 from deepinfer.batch.batch_job import BatchJob
 from deepinfer.batch.job_speed import JobSpeed
-from deepinfer.batch.prepared_row import PreparedRow
-from deepinfer.outputs import RequestFailure
 
 _SHARES = (0.5, 0.9, 0.99)
 
@@ -47,7 +45,7 @@ class JobPlan:
         try:
             for row in reader.rows(range(job.manifest.num_rows)):
                 prepared = preparer.prepare(row)
-                code = _failure(prepared, limit)
+                code = prepared.known_failure(limit)
                 if code is not None:
                     failures[code] += 1
                     continue
@@ -74,14 +72,6 @@ class JobPlan:
         """JSON-safe."""
         lengths = {str(share): length for share, length in self.prompt_lengths.items()}
         return {**asdict(self), "prompt_lengths": lengths}
-
-
-def _failure(prepared: PreparedRow, limit: int) -> str | None:
-    if prepared.error is not None:
-        return RequestFailure.from_exception(prepared.error).code
-    if not prepared.token_ids:
-        return "empty_prompt"
-    return "prompt_too_long" if len(prepared.token_ids) > limit else None
 
 
 def _quantile(lengths: Counter[int], share: float) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from deepinfer.batch.input_row import InputRow
 from deepinfer.errors import DeepInferError
+from deepinfer.outputs import RequestFailure
 from deepinfer.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -32,6 +33,18 @@ class PreparedRow:
     params: SamplingParams | None
     chat: ChatPrompt | None
     error: DeepInferError | None
+
+    def known_failure(self, limit: int) -> str | None:
+        """Code of the error that the row ends with, as far as that is known without the engine; None when it may run.
+
+        Args:
+            limit: max_model_len.
+        """
+        if self.error is not None:
+            return RequestFailure.from_exception(self.error).code
+        if not self.token_ids:
+            return "empty_prompt"
+        return "prompt_too_long" if len(self.token_ids) > limit else None
 
     def num_allowed_tokens(self, limit: int) -> int:
         """New tokens that the row may get, over all its completions; 0 for a row that cannot be computed.

@@ -9,7 +9,7 @@ from deepinfer.check.replay_row import ReplayRow, shared_evenly
 
 
 def job_rows(job: BatchJob, share: float) -> list[ReplayRow]:
-    """A share of the rows, taken evenly, with the parameters that they have in the job; rows with errors are left out.
+    """A share of the rows, taken evenly, with the parameters that they have in the job; rows that fail are left out.
 
     A job's results depend on nothing but these, so generating them again gives the tokens that it recorded
     (``deepinfer batch verify`` holds it to that).
@@ -20,7 +20,8 @@ def job_rows(job: BatchJob, share: float) -> list[ReplayRow]:
         prepared = [preparer.prepare(reader.row(number)) for number in numbers]
     finally:
         reader.close()
-    return [ReplayRow(row.token_ids, None, row.params) for row in prepared if row.error is None]
+    limit = job.manifest.engine["max_model_len"]
+    return [ReplayRow(row.token_ids, None, row.params) for row in prepared if row.known_failure(limit) is None]
 
 
 def job_options(job: BatchJob, num_rows: int) -> dict[str, Any]:

@@ -46,9 +46,13 @@ class RayGenerator:
         sampling: parameters of every row; None: the checkpoint's defaults.
         options: of `LLM`.
         output_prefix: stands before the names of the added columns.
+
+        Raises ConfigError for n > 1, as a row has one text, and what `LLM` raises.
         """
         self._prompt_column = prompt_column
         self._sampling = SamplingParams(**sampling) if isinstance(sampling, Mapping) else sampling
+        if self._sampling is not None and self._sampling.n > 1:
+            raise ConfigError(f"n = {self._sampling.n}: a row gets one text; repeat the row with other seeds instead")
         self._prefix = output_prefix
         self._llm = LLM(**(options or {}))
 

@@ -176,6 +176,7 @@ def test_rows_of_a_job(tmp_path: Path) -> None:
         {"custom_id": "b", "messages": [{"role": "user", "content": "Hi"}], "sampling_params": {"n": 2}},
         {"custom_id": "c", "prompt": ""},
         {"custom_id": "d", "prompt": "x", "sampling_params": {"top_p": 7}},
+        {"custom_id": "e", "prompt": [5] * 9000},  # too long
     ]
     source, folder = tmp_path / "rows.jsonl", tmp_path / "job"
     source.write_text("\n".join(map(json.dumps, rows)), "utf-8")

@@ -40,6 +40,8 @@ def test_wrong_columns(generator: RayGenerator) -> None:
         generator({"question": np.array(["a"])})
     with pytest.raises(ConfigError, match="'text' is there already"):
         generator({"prompt": np.array(["a"]), "text": np.array(["b"])})
+    with pytest.raises(ConfigError, match="n = 2: a row gets one text"):
+        RayGenerator(sampling={"n": 2})
 
 
 @pytest.mark.bridge
