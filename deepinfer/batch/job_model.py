@@ -97,7 +97,7 @@ def _file_hash(path: Path) -> str:
 
 
 def _weights_hash(path: Path) -> str:
-    """Of a weight file's header, its size, and pieces of all of it: reading every byte of a full model takes minutes."""
+    """Of a weight file's header, its size, and pieces of all of it: every byte of a full model would take minutes."""
     with open(path, "rb") as file:
         size, length = os.fstat(file.fileno()).st_size, int.from_bytes(file.read(8), "little")
         if length > _MAX_HEADER:

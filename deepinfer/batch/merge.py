@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
-from typing import IO
 
 from deepinfer.batch.atomic_file import atomic_file, remove_leftovers, write_atomically, write_error
 from deepinfer.batch.claim import Claim
@@ -16,7 +15,6 @@ from deepinfer.batch.job_directory import JobDirectory
 from deepinfer.batch.job_manifest import JobManifest
 from deepinfer.batch.merged_results import MergedResults
 from deepinfer.batch.part_contents import PartContents
-from deepinfer.batch.part_record import PartRecord
 
 
 def merge_parts(directory: JobDirectory, manifest: JobManifest, worker: str) -> list[int]:
@@ -82,12 +80,4 @@ def _lines(directory: JobDirectory, manifest: JobManifest, number: int) -> Itera
     entries = PartContents.read(directory.part(number)).entries
     with open(directory.part(number), "rb") as part:
         for row in manifest.rows_of(number):
-            record = _record(part, entries[row].offset, entries[row].size)
-            yield record, entries[row].error
-
-
-def _record(part: IO[bytes], offset: int, size: int) -> bytes:
-    part.seek(offset)
-    record = PartRecord.decode(part.read(size))
-    assert record is not None and record.result is not None, "it was whole a moment ago"
-    return record.result + b"\n"
+            yield entries[row].result(part) + b"\n", entries[row].error

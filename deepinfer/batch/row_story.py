@@ -10,7 +10,6 @@ from typing import Any
 from deepinfer.batch.batch_job import BatchJob
 from deepinfer.batch.claim import Claim
 from deepinfer.batch.part_contents import PartContents
-from deepinfer.batch.part_record import PartRecord
 from deepinfer.batch.prepared_row import PreparedRow
 from deepinfer.outputs import RequestFailure
 
@@ -61,11 +60,8 @@ class RowStory:
         result: dict[str, Any] | None = None
         if row.number in contents.entries:
             with open(path, "rb") as part:
-                part.seek(contents.entries[row.number].offset)
-                record = PartRecord.decode(part.read(contents.entries[row.number].size))
-            assert record is not None and record.result is not None, "it was whole a moment ago"
-            result = json.loads(record.result)
-            state = "done" if record.error is None else "failed"
+                result = json.loads(contents.entries[row.number].result(part))
+            state = "done" if contents.entries[row.number].error is None else "failed"
         else:
             state = "being worked on" if Claim.is_held(job.directory.claim(f"{number:06d}")) else "waiting"
         known = prepared.error is None

@@ -49,10 +49,7 @@ def _sample(job: BatchJob, num_rows: int, seed: int) -> dict[int, PartRecord]:
             if len(kept) == num_rows:
                 del kept[sorted(kept)[place]]
             with open(path, "rb") as part:
-                part.seek(entries[row].offset)
-                record = PartRecord.decode(part.read(entries[row].size))
-            assert record is not None, "it was whole a moment ago"
-            kept[row] = record
+                kept[row] = entries[row].record(part)
     return kept
 
 
