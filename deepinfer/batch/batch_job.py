@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ from deepinfer.batch.row_index import RowIndex
 from deepinfer.batch.row_parser import RowParser
 from deepinfer.batch.row_preparer import RowPreparer
 from deepinfer.batch.row_reader import RowReader
+from deepinfer.errors import JobError
 from deepinfer.text.chat_options import ChatOptions
 
 _BUNDLED: Final = "deepinfer-mini"
@@ -105,25 +107,37 @@ def parser_of(manifest: JobManifest) -> RowParser:
 
 def _draft(request: JobRequest, model: JobModel, options: Mapping[str, Any]) -> JobManifest:
     """The manifest of a job whose rows were not counted yet."""
-    ChatOptions.of(request.chat)
+    with _known_names():
+        ChatOptions.of(request.chat)
+        sampling = model.defaults.params.replace(**request.sampling).to_dict()
+        engine = resolve_fields(options, model.config)
     named = options.get("model")
     where = {name: _absolute(options.get(name)) for name in MODEL_FIELDS}
     return JobManifest(
         deepinfer=deepinfer.__version__,
         input=InputFile.examine(request.input, request.format, request.max_row_bytes),
         columns=request.columns,
-        sampling=model.defaults.params.replace(**request.sampling).to_dict(),
+        sampling=sampling,
         chat=dict(request.chat),
         seed=request.seed,
         model_name=_BUNDLED if named is None else Path(named).name,
         model=model.identity,
-        engine=resolve_fields(options, model.config),
+        engine=engine,
         token_ids=request.token_ids,
         num_rows=0,
         range_rows=0,
         where={"input": str(request.input.resolve()), **where},
         run=run_fields(options),
     )
+
+
+@contextmanager
+def _known_names() -> Generator[None, None, None]:
+    """Inside, a name that no option has is an error of the request; its message says which names there are."""
+    try:
+        yield
+    except TypeError as error:
+        raise JobError(str(error)) from error
 
 
 def _absolute(name: str | None) -> str | None:

@@ -46,6 +46,7 @@ class OpenAIRows:
 
     id_column = "custom_id"
     wanted = ("body",)
+    advice = "rows of the OpenAI batch format have one; give --format jsonl for any other file"
 
     def answers_to(self, fields: RowFields) -> bool:
         return "body" in fields

@@ -31,6 +31,10 @@ class PlainRows:
     def wanted(self) -> tuple[str, ...]:
         return self._columns.prompt, self._columns.messages
 
+    @property
+    def advice(self) -> str:
+        return "name it with --prompt-column or --messages-column"
+
     def answers_to(self, fields: RowFields) -> bool:
         return any(name in fields for name in self.wanted)
 

@@ -103,7 +103,7 @@ def _write_rows(file: IO[bytes], source: LineSource, parser: RowParser) -> int:
         raise JobError("the input has no rows: there is nothing to do")
     if not num_answering:
         names = " or ".join(repr(name) for name in parser.wanted)
-        raise JobError(f"none of the {num_rows:,} rows has a column {names}: name it with --prompt-column")
+        raise JobError(f"none of the {num_rows:,} rows has a column {names}: {parser.advice}")
     return num_rows
 
 

@@ -22,6 +22,11 @@ class RowParser(Protocol):
         """Fields of which a row needs one, for the message when no row has any."""
         ...
 
+    @property
+    def advice(self) -> str:
+        """What to do about an input in which no row has any, for the same message."""
+        ...
+
     def parse(self, number: int, line: InputLine) -> InputRow:
         """A row; what is wrong with it is its `error`, never an exception."""
         ...

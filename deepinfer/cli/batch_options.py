@@ -54,7 +54,7 @@ NumThreads: TypeAlias = Annotated[int | None, typer.Option(help="CPU threads of 
 BudgetTokens: TypeAlias = Annotated[int | None, typer.Option(help="Stop after so many prompt and new tokens.")]
 BudgetMinutes: TypeAlias = Annotated[float | None, typer.Option(help="Stop after so many minutes.")]
 MaxFailures: TypeAlias = Annotated[int | None, typer.Option(help="Stop when more rows than this have failed.")]
-Grace: TypeAlias = Annotated[float, typer.Option(help="Seconds that rows in flight get after SIGTERM or Ctrl-C.")]
+Grace: TypeAlias = Annotated[float, typer.Option(min=0.0, help="Seconds that rows in flight get after SIGTERM.")]
 RetryFailed: TypeAlias = Annotated[bool, typer.Option("--retry-failed", help="Do failed rows again.")]
 ShowProgress: TypeAlias = Annotated[bool, typer.Option(help="Show how far it is, on standard error.")]
 Sample: TypeAlias = Annotated[int, typer.Option(min=1, help="Rows that run again.")]

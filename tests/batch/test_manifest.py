@@ -147,8 +147,13 @@ def test_wrong_requests_leave_no_job(case: BatchCase) -> None:
     ):
         with pytest.raises(DeepInferError):
             case.begin(id_rows(2), **request)
-    with pytest.raises(TypeError, match="did you mean 'thinking'"):
-        case.begin(id_rows(2), chat={"thinkings": True})
+    for request, words in (
+        ({"chat": {"thinkings": True}}, "did you mean 'thinking'"),
+        ({"sampling": {"top_kk": 1}}, "did you mean 'top_k'"),
+        ({"engine": {"numericss": "fp32"}}, "did you mean 'numerics'"),
+    ):
+        with pytest.raises(JobError, match=words):
+            case.begin(id_rows(2), **request)
     assert not (case.root / "job" / "manifest.json").exists()
 
 
