@@ -40,6 +40,10 @@ class RowIndex:
         """Where row `number` begins, as its LineSource counts."""
         return int(self._rows["place"][number])
 
+    def belongs(self, number: int, custom_id: str) -> bool:
+        """Whether row `number` had this id when the index was made."""
+        return int(self._rows["hash"][number]) == id_hash(custom_id)
+
     def find(self, custom_id: str) -> list[int]:
         """Numbers of the rows whose id has the same hash: the row itself, and perhaps others."""
         wanted, found = id_hash(custom_id), []

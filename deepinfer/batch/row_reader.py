@@ -36,7 +36,7 @@ class RowReader:
             yield window
 
     def rows(self, rows: range) -> Iterator[InputRow]:
-        """The rows in order."""
+        """The rows in order. JobError when the input is not what it was."""
         if not rows:
             return
         lines = self._source.lines_from(self._index.place(rows[0]))
@@ -44,7 +44,10 @@ class RowReader:
             line = next(lines, None)
             if line is None:
                 raise JobError(f"the input ends before row {number}: it was changed since the job began")
-            yield self._parser.parse(number, line)
+            row = self._parser.parse(number, line)
+            if not self._index.belongs(number, row.custom_id):
+                raise JobError(f"row {number} is not the one of the index: the input or rows.idx was changed meanwhile")
+            yield row
 
     def row(self, number: int) -> InputRow:
         """One row."""

@@ -163,6 +163,18 @@ def test_a_part_of_another_job_is_refused(case: BatchCase) -> None:
         run_job(job)
 
 
+def test_an_input_that_changes_under_a_worker_ends_its_run(case: BatchCase) -> None:
+    job = case.begin(id_rows(23), token_ids=True)
+    path = case.root / "in.jsonl"
+    text = path.read_text()
+    path.write_text(text.replace('"r1"', '"r8"'))
+    with pytest.raises(JobError, match="row 1 is not the one of the index"):
+        run_job(job)
+    path.write_text(text)
+    run_job(job)
+    assert [row["custom_id"] for row in results(job)] == [f"r{i}" for i in range(23)]
+
+
 def test_failed_rows_are_done_again_on_request_only(case: BatchCase) -> None:
     job = case.begin(id_rows(23))
     engine = FakeRowEngine(job)
