@@ -19,7 +19,7 @@ def write_error(path: Path, error: OSError) -> JobWriteError:
     reason = error.strerror or str(error)
     return JobWriteError(
         f"{shown_path(path)} cannot be written ({reason}); what is finished stays valid: make room or mend the "
-        "directory, then `deepinfer batch resume`"
+        "directory, then give the same command again"
     )
 
 

@@ -13,7 +13,8 @@ from deepinfer.batch.input_line import InputLine
 from deepinfer.config.strict_json import shown_path
 from deepinfer.errors import JobError, UnsupportedFeatureError
 
-_BATCH_ROWS: Final = 256
+_BATCH_ROWS: Final = 256  # at a time, and fewer where rows are large
+_BATCH_BYTES: Final = 2**22
 _WRONG_VALUES: Final = (ValueError, TypeError, OverflowError)  # texts that are no UTF-8, dates beyond the year 9999
 
 
@@ -63,7 +64,9 @@ class ParquetRows:
             group = bisect_right(self._ends, place)
             first = self._ends[group - 1] if group else 0
             self._group, self._rows = range(first, self._ends[group]), range(first, first)
-            self._batches = self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group])
+            mean = self._file.metadata.row_group(group).total_byte_size // len(self._group)
+            size = min(max(_BATCH_BYTES // max(mean, 1), 1), _BATCH_ROWS)
+            self._batches = self._file.iter_batches(batch_size=size, row_groups=[group])
         while place not in self._rows:
             self._batch = next(self._batches, None)
             if self._batch is None:

@@ -158,7 +158,7 @@ def test_parquet_rows_with_values_that_cannot_be_read_harm_no_other(case: BatchC
 
 def test_ranges_of_one_parquet_group_are_read_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet.write_table(pyarrow.Table.from_pylist([{"i": i} for i in range(1000)]), tmp_path / "in")
-    opened = []
+    opened: list[dict[str, object]] = []
     iter_batches = parquet.ParquetFile.iter_batches
 
     def counted(*args: object, **options: object) -> object:
@@ -170,6 +170,10 @@ def test_ranges_of_one_parquet_group_are_read_in_one_go(tmp_path: Path, monkeypa
     for places in (range(100), range(100, 350), range(600, 1000)):
         lines = itertools.islice(source.lines_from(places[0]), len(places))
         assert [json.loads(line.text or b"")["i"] for line in lines] == list(places)
-    assert len(opened) == 1
+    assert len(opened) == 1 and opened[0]["batch_size"] == 256
     assert next(source.lines_from(0)).place == 0 and len(opened) == 2
     source.close()
+    rows = [{"text": f"{i}" * 3_000_000} for i in range(3)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "large", use_dictionary=False)
+    assert [line.place for line in lines_of(tmp_path / "large", limit=2**24)] == [0, 1, 2]
+    assert opened[-1]["batch_size"] == 1  # a few MiB are held, not a group
