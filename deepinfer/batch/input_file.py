@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from deepinfer.batch.line_source import LineSource
 from deepinfer.batch.parquet_rows import ParquetRows
-from deepinfer.batch.row_fields import read_fields
+from deepinfer.batch.row_fields import read_fields, read_value
 from deepinfer.batch.text_lines import Compression, TextLines
 from deepinfer.config.strict_json import shown_path
 from deepinfer.errors import JobError, RequestError
@@ -115,7 +115,8 @@ def _looks_like_openai(source: LineSource) -> bool:
             num_seen += line.num_bytes
             try:
                 fields = read_fields(line)
-                return "body" in fields and ("url" in fields or "method" in fields)
+                url, method = read_value(fields, "url"), read_value(fields, "method")
+                return "body" in fields and (method == "POST" or (isinstance(url, str) and url.startswith("/v1/")))
             except RequestError:
                 if num_seen > _SNIFFED_BYTES:
                     break

@@ -78,6 +78,19 @@ def test_cut_off_compressed_data_is_refused(tmp_path: Path, cut: int) -> None:
             lines_of(path)
 
 
+def test_requests_of_the_openai_format_are_told_from_other_rows(tmp_path: Path) -> None:
+    for row, kind in (
+        ({"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {}}, "openai"),
+        ({"url": "/v1/embeddings", "body": {}}, "openai"),
+        ({"method": "POST", "body": {}}, "openai"),
+        ({"url": "https://a.org/v1/", "body": "a page", "prompt": "a"}, "jsonl"),
+        ({"url": 5, "method": None, "body": {}}, "jsonl"),
+        ({"url": "/v1/completions", "prompt": "a"}, "jsonl"),
+    ):
+        path = write_lines(tmp_path / "in", ["{broken", row])
+        assert InputFile.examine(path, "auto", 1000).format == kind, row
+
+
 def test_what_is_no_input(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="no such file"):
         lines_of(tmp_path / "nothing")
