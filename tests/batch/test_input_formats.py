@@ -91,6 +91,14 @@ def test_requests_of_the_openai_format_are_told_from_other_rows(tmp_path: Path) 
         assert InputFile.examine(path, "auto", 1000).format == kind, row
 
 
+def test_an_input_that_goes_away_is_named(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "in", [{"prompt": "a"}])
+    source = InputFile.examine(path, "auto", 1000).open(path)
+    path.unlink()
+    with pytest.raises(JobError, match=r"in: cannot be read any more \(No such file"):
+        next(source.lines_from(0))
+
+
 def test_what_is_no_input(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="no such file"):
         lines_of(tmp_path / "nothing")

@@ -175,6 +175,16 @@ def test_an_input_that_changes_under_a_worker_ends_its_run(case: BatchCase) -> N
     assert [row["custom_id"] for row in results(job)] == [f"r{i}" for i in range(23)]
 
 
+def test_want_of_memory_is_no_error_of_a_row(case: BatchCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = case.begin([{"prompt": "ab"}])
+    with monkeypatch.context() as patch:
+        patch.setattr(type(job.model.tokenizer), "encode_prompt", lambda self, text: raise_memory_error())
+        with pytest.raises(MemoryError):
+            run_job(job)
+    outcome = run_job(job)
+    assert outcome.results is not None and not outcome.results.failures
+
+
 def test_failed_rows_are_done_again_on_request_only(case: BatchCase) -> None:
     job = case.begin(id_rows(23))
     engine = FakeRowEngine(job)
