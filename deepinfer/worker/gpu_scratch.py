@@ -8,6 +8,8 @@ _ACT = 2  # bf16
 _FLOAT = 4
 _INDEX = 8
 _MAX_ASSIGNMENTS = 1 << 16  # tilelang_ops/moe/moe.py: of one pass
+_OPERAND = 128  # tilelang_ops/moe/stream_shape.py: columns of inputs and hidden vectors, rounded up
+_LISTED = 5 * 4  # tilelang_ops/moe/expert_layout.py: of an assignment, at most a tile of its own
 _SCORE_BYTES = 1 << 28  # tilelang_ops/index/select_entries.py: scores that exist at a time
 
 
@@ -29,11 +31,13 @@ class GpuScratch(StepScratch):
         return self.num_rows * (values * _ACT + (picks + blocks + config.sliding_window) * _INDEX)
 
     def _experts(self) -> int:
-        """Quantized inputs, hidden vectors and outputs of one pass, and the shared expert's."""
+        """Quantized inputs, hidden vectors and outputs of one pass, the shared expert's, and where each row goes."""
         config = self.config
-        dim, width = config.hidden_size, config.moe_intermediate_size
-        places = min(self.num_rows * config.num_experts_per_tok, _MAX_ASSIGNMENTS) + self.num_rows
-        return (places * (dim + width) + 2 * self.num_rows * dim) * _ACT
+        dim = config.hidden_size
+        operand, width = (-(-size // _OPERAND) * _OPERAND for size in (dim, config.moe_intermediate_size))
+        assigned = min(self.num_rows * config.num_experts_per_tok, _MAX_ASSIGNMENTS)
+        values = (assigned + self.num_rows) * (dim + width) + self.num_rows * (operand + dim)
+        return values * _ACT + assigned * _LISTED
 
     def _attention(self) -> int:
         """Queries before and after the rotation, or heads with their quantized copy; the low-rank vectors."""

@@ -29,6 +29,7 @@ from deepinfer.ops.cuda.model_sizes import model_sizes
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.registry import kernel_specs
 
+H200 = {"arch_of": lambda device: "sm_90a", "num_processors": lambda device: 132}
 Launch = tuple[Callable[..., Any], tuple[tuple[str, Any], ...]]
 
 
@@ -79,7 +80,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     monkeypatch.setattr(torch, "empty", torch.zeros)
     for name, module in list(sys.modules.items()):
         if name.startswith(("tilelang_ops.", "deepinfer.ops.cuda.")) and not name.startswith("tilelang_ops.jit."):
-            for attribute, replacement in (("compiled", found.compiled), ("arch_of", lambda device: "sm_90a")):
+            for attribute, replacement in {"compiled": found.compiled, **H200}.items():
                 if hasattr(module, attribute):
                     monkeypatch.setattr(module, attribute, replacement)
     return found
@@ -89,9 +90,9 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     ("count", "length", "options", "among"),
     [
         (1, 300, {}, {"row_product_kernel", "index_scores_kernel", "combine_splits_kernel", "down_few_kernel"}),
-        (12, 20, {}, {"tile_product_kernel", "down_kernel", "route_logits_few_kernel"}),
+        (12, 20, {}, {"tile_product_kernel", "stream_down_kernel", "route_logits_few_kernel"}),
         (1, 300, {"yoco": {"mode": "compact"}}, {"gather_rows_kernel", "select_topk_kernel"}),
-        (12, 60, {"batch_invariant": True}, {"down_kernel", "route_logits_kernel"}),
+        (12, 60, {"batch_invariant": True}, {"stream_down_kernel", "route_logits_kernel"}),
     ],
 )
 def test_a_run(launches: Launches, monkeypatch: pytest.MonkeyPatch, count, length, options, among):

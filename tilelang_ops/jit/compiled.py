@@ -16,8 +16,10 @@ def compiled(factory: Callable[..., Any], arch: str, **statics: Any) -> Any:
     A GPU is not needed: with TILELANG_CACHE_DIR filled on another machine nothing is compiled again.
 
     Args:
-        factory: makes the TileLang prim_func; every tensor, outputs included, is an argument of the kernel.
+        factory: makes the TileLang prim_func; every tensor, outputs included, is an argument of the kernel. It may be
+            marked (`hand_synced`).
         arch: "sm_90a" or "sm_100a".
         statics: hashable compile-time arguments of the factory.
     """
-    return tilelang.compile(factory(arch, **statics), target={"kind": "cuda", "arch": arch})
+    configs = getattr(factory, "pass_configs", None)
+    return tilelang.compile(factory(arch, **statics), target={"kind": "cuda", "arch": arch}, pass_configs=configs)

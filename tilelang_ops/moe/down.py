@@ -1,27 +1,25 @@
-"""Second half of the experts: the down product of every tile, written back in assignment order."""
+"""Second half of the experts for many rows on SM100: the down product of every tile, in assignment order."""
 
 from typing import Any
 
 import tilelang.language as T
 
-from tilelang_ops.moe.expert_product import WEIGHT_ROWS, ProductShape, expert_product
+from tilelang_ops.moe.expert_product import ACT_DTYPE, THREADS, WEIGHT_ROWS, ProductShape, expert_product
 from tilelang_ops.moe.weight_words import PRELUDE
 
 
 def down_kernel(arch: str, dim: int, hidden_dim: int, shared: bool, tile_rows: int) -> Any:
     """out[assignment at sorted place p] = bf16(w2 of its expert @ hidden[p]); a block does 128 columns of one tile.
 
-    The shared expert (FP8): place p is row p, and the lists are not read. SM90: hidden holds bf16 values, and its
-    scales are not read. SM100 (compiled, never run): codes and scale bytes.
+    The shared expert (FP8): place p is row p, and the lists are not read. hidden holds Q8/32 codes and scale bytes.
     """
-    shape = ProductShape(arch, hidden_dim, dim, shared, tile_rows, 1)
+    shape = ProductShape(hidden_dim, dim, shared, tile_rows, 1)
     num_places, num_tiles, num_assigned = T.dynamic("num_places"), T.dynamic("num_tiles"), T.dynamic("num_assigned")
     num_experts, scale_rows = T.dynamic("num_experts"), T.dynamic("scale_rows")
-    threads = shape.threads
 
     @T.prim_func
     def down(
-        hidden: T.Tensor((num_places, hidden_dim), shape.act_dtype),
+        hidden: T.Tensor((num_places, hidden_dim), ACT_DTYPE),
         hidden_scales: T.Tensor((scale_rows, hidden_dim // 32), "uint8"),
         order: T.Tensor((num_assigned,), "int32"),
         tile_expert: T.Tensor((num_tiles,), "int32"),
@@ -32,7 +30,7 @@ def down_kernel(arch: str, dim: int, hidden_dim: int, shared: bool, tile_rows: i
         out: T.Tensor((num_places, dim), "bfloat16"),
     ):
         with T.Kernel(
-            T.ceildiv(num_places, tile_rows) if shared else num_tiles, T.ceildiv(dim, WEIGHT_ROWS), threads=threads
+            T.ceildiv(num_places, tile_rows) if shared else num_tiles, T.ceildiv(dim, WEIGHT_ROWS), threads=THREADS
         ) as (tile, part):
             T.import_source(PRELUDE)
             T.annotate_min_blocks_per_sm(2)
@@ -52,9 +50,9 @@ def down_kernel(arch: str, dim: int, hidden_dim: int, shared: bool, tile_rows: i
                 for i, j in T.Parallel(WEIGHT_ROWS, tile_rows):
                     result[j, i] = T.Cast("bfloat16", acc[i, j])
                 T.sync_threads()
-                for i in T.serial(T.ceildiv(tile_rows * WEIGHT_ROWS // 8, threads)):
-                    row = (i * threads + thread) // (WEIGHT_ROWS // 8)
-                    column = (i * threads + thread) % (WEIGHT_ROWS // 8) * 8
+                for i in T.serial(T.ceildiv(tile_rows * WEIGHT_ROWS // 8, THREADS)):
+                    row = (i * THREADS + thread) // (WEIGHT_ROWS // 8)
+                    column = (i * THREADS + thread) % (WEIGHT_ROWS // 8) * 8
                     if (row < count) & (part * WEIGHT_ROWS + column < dim):
                         place = begin + row if shared else order[begin + row]
                         for v in T.vectorized(8):

@@ -1,68 +1,88 @@
-"""Second half of the experts for few rows: dot products from packed weights, written back in assignment order."""
+"""Second half of the experts for few rows: hidden vectors through Q8/32, and the down product."""
 
 from typing import Any
 
 import tilelang.language as T
 
-from tilelang_ops.moe.gate_up_few import FEW_ROWS
-from tilelang_ops.moe.row_dots import row_dots
-from tilelang_ops.moe.weight_words import PRELUDE, codes_per_word, words_per_group
-
-_WARPS = 8
-_PER_WARP = 4  # output columns, all at once
+from tilelang_ops.jit.hand_synced import hand_synced
+from tilelang_ops.moe.few_product import FEW_ROWS, FewShape, few_product
+from tilelang_ops.moe.few_tiles import FewTiles
+from tilelang_ops.moe.warp_words import SOURCE
 
 
-def down_few_kernel(arch: str, dim: int, hidden_dim: int, shared: bool) -> Any:
-    """As `down_kernel` with tiles of 4 rows and bf16 values on every architecture; a block does 32 columns."""
-    num_places, num_tiles, num_assigned = T.dynamic("num_places"), T.dynamic("num_tiles"), T.dynamic("num_assigned")
-    num_experts = T.dynamic("num_experts")
-    words_shape = (dim, hidden_dim // codes_per_word(shared))
-    scales_shape = (-(-dim // 32) if shared else dim, hidden_dim // 32)
+@hand_synced
+def down_few_kernel(
+    arch: str, dim: int, hidden_dim: int, single: bool, warps: int, row_tiles: int, occupancy: int
+) -> Any:
+    """out[assignment at sorted place p] = bf16(w2 of its expert @ Q8/32 of hidden[p]); the shared one's follow behind.
+
+    The work, 16 * row_tiles columns of a tile at a time, is split as in `gate_up_few_kernel`.
+    """
+    columns = 16 * row_tiles
+    shape = FewShape(hidden_dim, warps, row_tiles, dim, dim // columns)
+    num_places, num_tiles = T.dynamic("num_places"), T.dynamic("num_tiles")
+    num_listed, num_words, num_scales = T.dynamic("num_listed"), T.dynamic("num_words"), T.dynamic("num_scales")
+    shared_words, shared_scales = T.dynamic("shared_words"), T.dynamic("shared_scales")
+
+    def row_of(unit: Any, lane: Any, stack: int) -> Any:
+        return unit * columns + stack * 8 + lane // 4
+
+    def enter_tile(fp8: bool, tiles: FewTiles) -> Any:
+        @T.macro
+        def enter(thread: Any, tile: Any, count: Any, x_rows: Any) -> None:
+            if thread < count:
+                x_rows[thread] = tiles.begin(tile, fp8) + thread
+
+        return enter
+
+    def finish_unit(fp8: bool, tiles: FewTiles, out: Any) -> Any:
+        @T.macro
+        def finish(place: Any, unit: Any, tile: Any, count: Any, total: Any) -> None:
+            row = place // 4 % 4 * 2 + place % 2
+            column = unit * columns + place // 128 * 16 + place % 4 // 2 * 8 + place % 128 // 16
+            if row < count:
+                first = tiles.begin(tile, fp8) + row
+                out[first if fp8 else tiles.assignment(first), column] = T.Cast("bfloat16", total[0])
+
+        return finish
 
     @T.prim_func
     def down_few(
         hidden: T.Tensor((num_places, hidden_dim), "bfloat16"),
-        order: T.Tensor((num_assigned,), "int32"),
+        ids: T.Tensor((num_listed,), "int64"),
+        order: T.Tensor((num_listed,), "int32"),
         tile_expert: T.Tensor((num_tiles,), "int32"),
         tile_begin: T.Tensor((num_tiles,), "int32"),
         tile_count: T.Tensor((num_tiles,), "int32"),
-        w2: T.Tensor((num_experts, *words_shape), "int32"),
-        s2: T.Tensor((num_experts, *scales_shape), "uint8"),
+        tiles_used: T.Tensor((1,), "int32"),
+        w2: T.Tensor((num_words,), "int32"),
+        s2: T.Tensor((num_scales,), "uint8"),
+        shared_w2: T.Tensor((shared_words,), "int32"),
+        shared_s2: T.Tensor((shared_scales,), "uint8"),
         out: T.Tensor((num_places, dim), "bfloat16"),
+        num_assigned: T.int32,
+        num_shared: T.int32,
+        blocks: T.int32,
     ):
-        with T.Kernel(
-            T.ceildiv(num_places, FEW_ROWS) if shared else num_tiles,
-            dim // (_WARPS * _PER_WARP),
-            threads=_WARPS * 32,
-        ) as (tile, part):
-            T.import_source(PRELUDE)
-            T.annotate_min_blocks_per_sm(2)
+        with T.Kernel(blocks, threads=shape.threads) as block:
+            T.import_source(SOURCE)
+            T.annotate_min_blocks_per_sm(occupancy)
             thread = T.get_thread_binding()
+            rows = T.alloc_shared((shape.chunks * 8 * FEW_ROWS,), "bfloat16")
             x_rows = T.alloc_shared((FEW_ROWS,), "int32")
-            words = T.alloc_local((_PER_WARP * words_per_group(shared),), "int32")
-            scales = T.alloc_local((_PER_WARP,), "float32")
-            values = T.alloc_local((8,), "bfloat16")
-            partial = T.alloc_local((_PER_WARP * FEW_ROWS,), "float32")
-            sums = T.alloc_local((_PER_WARP * FEW_ROWS,), "float32")
-            rounded = T.alloc_local((_PER_WARP,), "bfloat16")
-            lane = thread % 32
-            first = (part * _WARPS + thread // 32) * _PER_WARP
-            count = T.min(num_places - tile * FEW_ROWS, FEW_ROWS) if shared else tile_count[tile]
-            begin = tile * FEW_ROWS if shared else tile_begin[tile]
-            expert = T.int32(0) if shared else tile_expert[tile]
-            dots = row_dots(hidden_dim, shared, FEW_ROWS, tuple((w2, s2, i) for i in tuple(range(_PER_WARP))))
-            if count > 0:
-                if thread < count:
-                    x_rows[thread] = begin + thread
-                T.sync_threads()
-                dots(lane, expert, first, dim, count, hidden, x_rows, words, scales, values, partial, sums)
-                if lane == 0:
-                    for r in T.unroll(FEW_ROWS):
-                        if r < count:
-                            place = begin + r if shared else order[begin + r]
-                            for s in T.unroll(_PER_WARP):
-                                rounded[s] = T.Cast("bfloat16", sums[r * _PER_WARP + s])
-                            for s in T.vectorized(_PER_WARP):
-                                out[place, first + s] = rounded[s]
+            sums = T.alloc_shared((2, warps, shape.row_tiles * 128), "float32")
+            tiles = FewTiles(
+                single, num_shared, num_assigned, ids, order, tile_expert, tile_begin, tile_count, tiles_used
+            )
+            for fp8, stack in ((True, (shared_w2, shared_s2)), (False, (w2, s2))):
+                few_product(
+                    shape,
+                    (stack,) * (row_tiles * 2),
+                    fp8,
+                    tiles,
+                    row_of,
+                    enter_tile(fp8, tiles),
+                    finish_unit(fp8, tiles, out),
+                )(thread, *tiles.share(block, blocks, shape.units, fp8), hidden, x_rows, rows, sums)
 
     return down_few

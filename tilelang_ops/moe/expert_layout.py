@@ -11,7 +11,15 @@ from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
 
-_THREADS = 256
+_WARPS = 16
+_THREADS = _WARPS * 32
+_EXPERTS = 4  # of a block
+_PRELUDE = """
+static __device__ __forceinline__ int moe_count_bits(unsigned mask) { return __popc(mask); }
+static __device__ __forceinline__ int moe_count_below(unsigned mask, int lane) {
+  return __popc(mask & ((1u << lane) - 1));
+}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,107 +28,157 @@ class ExpertLayout:
 
     Attributes:
         order: int32 [A], the assignment (row * top_k + rank) at each sorted place.
+        weights: float32 [A], its routing weight.
         tile_expert: int32 [tiles], its expert.
         tile_begin: int32 [tiles], its first sorted place.
         tile_count: int32 [tiles], its places; 0 for the tiles that are left over from the bound on their number.
-        tile_rows: most places of a tile.
+        tiles_used: int32 [1], the other tiles.
     """
 
     order: torch.Tensor
+    weights: torch.Tensor
     tile_expert: torch.Tensor
     tile_begin: torch.Tensor
     tile_count: torch.Tensor
-    tile_rows: int
+    tiles_used: torch.Tensor
 
 
 def expert_layout_kernel(arch: str, num_experts: int) -> Any:
-    """A counting sort, one block an expert: all count every expert, each places its own assignments.
+    """A counting sort, four experts a block: all blocks count every expert, each places its own assignments.
 
-    Counts are integers, so the atomics change nothing from run to run. A thread owns a run of neighbouring assignments,
-    and the prefix sum over threads keeps their order.
+    Counts are integers, so the atomics change nothing from run to run. A warp owns a run of neighbouring assignments,
+    and ballots keep their order. An expert's tiles have about the same number of places, a multiple of 8 but for the
+    last.
     """
     num_assignments, num_tiles = T.dynamic("num_assignments"), T.dynamic("num_tiles")
+    experts = tuple(range(_EXPERTS))
+    blocks = -(-num_experts // _EXPERTS)
+    padded = blocks * _EXPERTS
+
+    def num_tiles_of(count: Any, tile_rows: Any) -> Any:
+        return (count + (tile_rows - 1)) // tile_rows
 
     @T.prim_func
     def expert_layout(
         ids: T.Tensor((num_assignments,), "int64"),
+        row_weights: T.Tensor((num_assignments,), "float32"),
         order: T.Tensor((num_assignments,), "int32"),
+        weights: T.Tensor((num_assignments,), "float32"),
         tile_expert: T.Tensor((num_tiles,), "int32"),
         tile_begin: T.Tensor((num_tiles,), "int32"),
         tile_count: T.Tensor((num_tiles,), "int32"),
+        tiles_used: T.Tensor((1,), "int32"),
         tile_rows: T.int32,
     ):
-        with T.Kernel(num_experts, threads=_THREADS) as expert:
+        with T.Kernel(blocks, threads=_THREADS) as block:
+            T.import_source(_PRELUDE)
             thread = T.get_thread_binding()
-            counts = T.alloc_shared((num_experts,), "int32")
-            mine = T.alloc_shared((_THREADS,), "int32")
-            place = T.alloc_shared((2,), "int32")  # first sorted place and first tile of this block's expert
-            cursor = T.alloc_local((1,), "int32")
+            counts = T.alloc_shared((padded,), "int32")
+            before = T.alloc_shared((2, _WARPS), "int32")  # places and tiles of earlier experts, by warp
+            mine = T.alloc_shared((_WARPS, _EXPERTS), "int32")
             sums = T.alloc_local((2,), "int32")
-            share = T.ceildiv(num_assignments, _THREADS)
-            for i in T.serial(T.ceildiv(num_experts, _THREADS)):
-                if i * _THREADS + thread < num_experts:
+            cursor = T.alloc_local((_EXPERTS,), "int32")
+            found = T.alloc_local((1,), "int32")
+            mask = T.alloc_local((1,), "uint32")
+            warp, lane, first = thread // 32, thread % 32, block * _EXPERTS
+            run = T.ceildiv(num_assignments, _THREADS) * 32  # assignments of a warp
+            for i in T.serial(-(-padded // _THREADS)):
+                if i * _THREADS + thread < padded:
                     counts[i * _THREADS + thread] = 0
             T.sync_threads()
-            cursor[0] = 0
-            for i in T.serial(share):
-                if thread * share + i < num_assignments:
-                    found = T.Cast("int32", ids[thread * share + i])
-                    T.atomic_add(counts[found], 1)
-                    if found == expert:
-                        cursor[0] += 1
-            mine[thread] = cursor[0]
+            for j in T.unroll(_EXPERTS):
+                cursor[j] = 0
+            for i in T.serial(T.ceildiv(num_assignments, _THREADS)):
+                place = warp * run + i * 32 + lane
+                found[0] = -1
+                if place < num_assignments:
+                    found[0] = T.Cast("int32", ids[place])
+                    T.atomic_add(counts[found[0]], 1)
+                for j in experts:
+                    mask[0] = T.ballot(found[0] == first + j)
+                    cursor[j] += T.call_extern("int32", "moe_count_bits", mask[0])
+            if lane == 0:
+                for j in experts:
+                    mine[warp, j] = cursor[j]
             T.sync_threads()
-            if thread == 0:
-                sums[0] = 0
-                sums[1] = 0
-                for i in T.serial(expert):
-                    sums[0] += counts[i]
-                    sums[1] += (counts[i] + (tile_rows - 1)) // tile_rows
-                place[0] = sums[0]
-                place[1] = sums[1]
-                if expert == num_experts - 1:
-                    sums[1] += (counts[expert] + (tile_rows - 1)) // tile_rows
-                    for i in T.serial(num_tiles - sums[1]):
-                        tile_count[sums[1] + i] = 0
-                        tile_expert[sums[1] + i] = 0
-                        tile_begin[sums[1] + i] = 0
-            if thread == 32:
-                sums[0] = 0
-                for i in T.serial(_THREADS):
-                    cursor[0] = mine[i]
-                    mine[i] = sums[0]
-                    sums[0] += cursor[0]
+            sums[0] = 0
+            sums[1] = 0
+            for i in T.serial(-(-padded // _THREADS)):
+                if i * _THREADS + thread < first:
+                    sums[0] += counts[i * _THREADS + thread]
+                    sums[1] += num_tiles_of(counts[i * _THREADS + thread], tile_rows)
+            sums[0] = T.warp_reduce_sum(sums[0])
+            sums[1] = T.warp_reduce_sum(sums[1])
+            if lane == 0:
+                before[0, warp] = sums[0]
+                before[1, warp] = sums[1]
             T.sync_threads()
-            cursor[0] = place[0] + mine[thread]
-            for i in T.serial(share):
-                if thread * share + i < num_assignments:
-                    found = T.Cast("int32", ids[thread * share + i])
-                    if found == expert:
-                        order[cursor[0]] = thread * share + i
-                        cursor[0] += 1
-            sums[0] = counts[expert]
-            sums[1] = (sums[0] + (tile_rows - 1)) // tile_rows
-            for i in T.serial(T.ceildiv(sums[1], _THREADS)):
-                tile = i * _THREADS + thread
-                if tile < sums[1]:
-                    tile_expert[place[1] + tile] = expert
-                    tile_begin[place[1] + tile] = place[0] + tile * tile_rows
-                    tile_count[place[1] + tile] = T.min(sums[0] - tile * tile_rows, tile_rows)
+            sums[0] = 0
+            sums[1] = 0
+            for w in T.unroll(_WARPS):
+                sums[0] += before[0, w]
+                sums[1] += before[1, w]
+            for j in experts:
+                count = counts[first + j]
+                tiles = num_tiles_of(count, tile_rows)
+                rows = (T.ceildiv(count, T.max(tiles, 1)) + 7) // 8 * 8
+                for i in T.serial(T.ceildiv(tiles, _THREADS)):
+                    tile = i * _THREADS + thread
+                    if tile < tiles:
+                        tile_expert[sums[1] + tile] = first + j
+                        tile_begin[sums[1] + tile] = sums[0] + tile * rows
+                        tile_count[sums[1] + tile] = T.min(count - tile * rows, rows)
+                cursor[j] = sums[0]
+                sums[0] += count
+                sums[1] += tiles
+            for w in T.serial(warp):
+                for j in experts:
+                    cursor[j] += mine[w, j]
+            if block == blocks - 1:
+                if thread == 0:
+                    tiles_used[0] = sums[1]
+                for i in T.serial(T.ceildiv(num_tiles - sums[1], _THREADS)):
+                    tile = sums[1] + i * _THREADS + thread
+                    if tile < num_tiles:
+                        tile_count[tile] = 0
+                        tile_expert[tile] = 0
+                        tile_begin[tile] = 0
+            for i in T.serial(T.ceildiv(num_assignments, _THREADS)):
+                place = warp * run + i * 32 + lane
+                found[0] = -1
+                if place < num_assignments:
+                    found[0] = T.Cast("int32", ids[place])
+                for j in experts:
+                    mask[0] = T.ballot(found[0] == first + j)
+                    if found[0] == first + j:
+                        to = cursor[j] + T.call_extern("int32", "moe_count_below", mask[0], lane)
+                        order[to] = place
+                        weights[to] = row_weights[place]
+                    cursor[j] += T.call_extern("int32", "moe_count_bits", mask[0])
 
     return expert_layout
 
 
-def expert_layout(ids: torch.Tensor, num_experts: int, tile_rows: int) -> ExpertLayout:
-    """Lay out ids int64 [T, k] in 0 .. num_experts - 1, for products over tiles of `tile_rows` assignments."""
+def expert_layout(ids: torch.Tensor, weights: torch.Tensor, num_experts: int, tile_rows: int) -> ExpertLayout:
+    """Lay out ids int64 [T, k] in 0 .. num_experts - 1 and weights float32 [T, k], for tiles of `tile_rows`
+    assignments, a multiple of 8.
+    """
     num_assignments = ids.numel()
     bound = num_assignments // tile_rows + min(num_experts, num_assignments)
     order = torch.empty(num_assignments, dtype=torch.int32, device=ids.device)
+    sorted_weights = torch.empty(num_assignments, dtype=torch.float32, device=ids.device)
     tiles = [torch.empty(bound, dtype=torch.int32, device=ids.device) for _ in range(3)]
+    used = torch.empty(1, dtype=torch.int32, device=ids.device)
     if num_assignments:
         kernel = compiled(expert_layout_kernel, arch_of(ids.device), num_experts=num_experts)
-        kernel(ids.reshape(-1), order, *tiles, tile_rows)
-    return ExpertLayout(order, *tiles, tile_rows)
+        kernel(ids.reshape(-1), weights.reshape(-1), order, sorted_weights, *tiles, used, tile_rows)
+    return ExpertLayout(order, sorted_weights, *tiles, used)
+
+
+def no_layout(device: torch.device, num_listed: int = 1) -> ExpertLayout:
+    """Lists of that length that no kernel reads: nothing is assigned, or each assignment is a tile."""
+    none = torch.empty(num_listed, dtype=torch.int32, device=device)
+    return ExpertLayout(none, none.view(torch.float32), none, none, none, none[:1])
 
 
 def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:

@@ -1,9 +1,9 @@
-"""The tile product under the experts' matrix kernels: 128 rows of one expert's weights times a tile of activation rows.
+"""The product under the experts' SM100 kernels: 128 rows of one expert's weights times a tile of activation rows.
 
-The weights are the first operand, so that a tile may have as few as 16 activation rows. Packed words go from global
-memory into registers one step ahead of their use; decoded operands exist in shared memory only. On SM90 they are bf16,
-scales included, for wgmma. On SM100 (compiled, never run) the block-scaled tcgen05.mma takes codes and scale bytes: FP4
-as the copy engine spreads it, or as e4m3, of which every e2m1 value is one, where K is no multiple of the box.
+Compiled, never run. The weights are the first operand, so that a tile may have as few as 16 activation rows. The
+block-scaled tcgen05.mma takes codes and scale bytes: FP4 as the copy engine spreads it, or as e4m3, of which every e2m1
+value is one, where K is no multiple of the box. Packed words then go from global memory into registers one step ahead
+of their use; decoded operands exist in shared memory only.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,14 @@ from typing import Any
 
 import tilelang.language as T
 
-from tilelang_ops.jit.arch import is_sm100
-from tilelang_ops.moe.weight_words import codes_per_word, decode_bf16, decode_e4m3, words_per_group
+from tilelang_ops.moe.weight_words import codes_per_word, decode_e4m3, words_per_group
 
 WEIGHT_ROWS = 128
 STEP = 128  # columns of K a step; what the last step lacks is zeros
 GROUPS = STEP // 32
+THREADS = 128  # of a block: one row of the accumulator each
+ACT_DTYPE = "float8_e4m3fn"  # activations in global memory, and both operands in shared memory
+VECTOR = 16  # operand elements in 16 bytes
 _UNIT_SCALES = 0x7F7F7F7F  # four times 2^0
 
 
@@ -25,7 +27,6 @@ class ProductShape:
     """Static facts of a product.
 
     Attributes:
-        arch: "sm_90a" or "sm_100a".
         k: columns of the weights, a multiple of 32.
         num_out: rows of each weight matrix.
         fp8: FP8 32x32-tile weights; else FP4 with scales per 32 columns of a row.
@@ -33,7 +34,6 @@ class ProductShape:
         num_stacks: matrices that share the tile's weight rows evenly: 1, or 2 for gate and up.
     """
 
-    arch: str
     k: int
     num_out: int
     fp8: bool
@@ -41,28 +41,9 @@ class ProductShape:
     num_stacks: int
 
     @property
-    def sm100(self) -> bool:
-        return is_sm100(self.arch)
-
-    @property
-    def threads(self) -> int:
-        """SM90: two warpgroups of 64 weight rows each. SM100: one row of the accumulator a thread."""
-        return 128 if self.sm100 else 256
-
-    @property
-    def act_dtype(self) -> str:
-        """Activations in global memory, and both operands in shared memory."""
-        return "float8_e4m3fn" if self.sm100 else "bfloat16"
-
-    @property
     def packed_copy(self) -> bool:
         """FP4 weights go to shared memory by TMA, which takes rows of a multiple of 128 codes."""
-        return self.sm100 and not self.fp8 and self.k % STEP == 0
-
-    @property
-    def vector(self) -> int:
-        """Operand elements in 16 bytes."""
-        return 16 if self.sm100 else 8
+        return not self.fp8 and self.k % STEP == 0
 
     @property
     def steps(self) -> int:
@@ -91,25 +72,25 @@ class ProductShape:
     @property
     def weight_chunks(self) -> int:
         """A thread's groups of 32 weight columns a step."""
-        return WEIGHT_ROWS * GROUPS // self.threads
+        return WEIGHT_ROWS * GROUPS // THREADS
 
     @property
     def act_chunks(self) -> int:
         """A thread's 16-byte pieces of the activation tile a step."""
-        return -(-self.tile_rows * STEP // self.vector // self.threads)
+        return -(-self.tile_rows * STEP // VECTOR // THREADS)
 
     def weight_place(self, chunk: Any, thread: Any) -> tuple[Any, Any]:
         """(tile row, group of the step) of a weight chunk; a chunk is of one matrix only."""
-        return chunk * (self.threads // GROUPS) + thread // GROUPS, thread % GROUPS
+        return chunk * (THREADS // GROUPS) + thread // GROUPS, thread % GROUPS
 
     def act_place(self, chunk: Any, thread: Any) -> tuple[Any, Any]:
         """(tile row, column of the step) of an activation chunk."""
-        piece = chunk * self.threads + thread
-        return piece // (STEP // self.vector), piece % (STEP // self.vector) * self.vector
+        piece = chunk * THREADS + thread
+        return piece // (STEP // VECTOR), piece % (STEP // VECTOR) * VECTOR
 
 
 def load_weights(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> Any:
-    """Macro: packed words and scale bytes of one step into registers; zeros beyond the matrix.
+    """Macro: packed words of one step into registers; zeros beyond the matrix.
 
     Args:
         shape: of the product.
@@ -118,21 +99,18 @@ def load_weights(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> An
     per_group = words_per_group(shape.fp8)
 
     @T.macro
-    def load(step: Any, thread: Any, expert: Any, first_row: Any, words: Any, scale_bytes: Any) -> None:
+    def load(step: Any, thread: Any, expert: Any, first_row: Any, words: Any) -> None:
         for c in tuple(range(shape.weight_chunks)):
             tile_row, part = shape.weight_place(c, thread)
-            stack, scales = stacks[c * shape.num_stacks // shape.weight_chunks]
+            stack = stacks[c * shape.num_stacks // shape.weight_chunks][0]
             row = first_row + tile_row % shape.stack_rows
             group = step * GROUPS + part
-            scale_bytes[c] = 0
             for j in T.vectorized(per_group):
                 words[c * per_group + j] = 0
             if (row < shape.num_out) & (group < shape.k // 32):
                 for quad in T.unroll(per_group // 4):
                     for j in T.vectorized(4):
                         words[c * per_group + quad * 4 + j] = stack[expert, row, group * per_group + quad * 4 + j]
-                if not shape.sm100:
-                    scale_bytes[c] = T.Cast("int32", scales[expert, row // 32 if shape.fp8 else row, group])
 
     return load
 
@@ -145,13 +123,13 @@ def load_activations(shape: ProductShape) -> Any:
         for c in T.unroll(shape.act_chunks):
             tile_row, tile_column = shape.act_place(c, thread)
             column = step * STEP + tile_column
-            for v in T.vectorized(shape.vector):
-                values[c * shape.vector + v] = T.Cast(shape.act_dtype, T.float32(0.0))
+            for v in T.vectorized(VECTOR):
+                values[c * VECTOR + v] = T.Cast(ACT_DTYPE, T.float32(0.0))
             if (tile_row < shape.tile_rows) & (column < shape.k):
                 row = x_rows[tile_row]
                 if row >= 0:
-                    for v in T.vectorized(shape.vector):
-                        values[c * shape.vector + v] = x[row, column + v]
+                    for v in T.vectorized(VECTOR):
+                        values[c * VECTOR + v] = x[row, column + v]
 
     return load
 
@@ -161,17 +139,14 @@ def store_weights(shape: ProductShape) -> Any:
     per_group = words_per_group(shape.fp8)
 
     @T.macro
-    def store(thread: Any, words: Any, scale_bytes: Any, decoded: Any, weights: Any) -> None:
+    def store(thread: Any, words: Any, decoded: Any, weights: Any) -> None:
         for c in T.unroll(shape.weight_chunks):
             tile_row, part = shape.weight_place(c, thread)
-            for j in T.unroll(32 // shape.vector):
-                first = c * per_group + j * (per_group * shape.vector // 32)
-                if shape.sm100:
-                    decode_e4m3(words, first, decoded, shape.fp8)
-                else:
-                    decode_bf16(words, first, scale_bytes[c], decoded, shape.fp8)
-                for v in T.vectorized(shape.vector):
-                    weights[tile_row, part * 32 + j * shape.vector + v] = decoded[v]
+            for j in T.unroll(32 // VECTOR):
+                first = c * per_group + j * (per_group * VECTOR // 32)
+                decode_e4m3(words, first, decoded, shape.fp8)
+                for v in T.vectorized(VECTOR):
+                    weights[tile_row, part * 32 + j * VECTOR + v] = decoded[v]
 
     return store
 
@@ -184,14 +159,14 @@ def store_activations(shape: ProductShape) -> Any:
         for c in T.unroll(shape.act_chunks):
             tile_row, tile_column = shape.act_place(c, thread)
             if tile_row < shape.tile_rows:
-                for v in T.vectorized(shape.vector):
-                    activations[tile_row, tile_column + v] = values[c * shape.vector + v]
+                for v in T.vectorized(VECTOR):
+                    activations[tile_row, tile_column + v] = values[c * VECTOR + v]
 
     return store
 
 
 def store_scales(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> Any:
-    """Macro of SM100: scale words of one step, four groups each, in the order tcgen05.cp takes them.
+    """Macro: scale words of one step, four groups each, in the order tcgen05.cp takes them.
 
     Word of row r: place (r % 32) * 4 + r // 32, group g in byte g. Rows and groups that are absent have scale one.
     """
@@ -238,7 +213,7 @@ def store_scales(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> An
 def multiply_scaled(
     weights: Any, activations: Any, acc_tmem: Any, scales: Any, scales_tmem: Any, is_first: Any, done: Any
 ) -> None:
-    """SM100: acc (+)= weights @ activations^T with a scale byte per 32 columns of both; `scales` and where they go are
+    """acc (+)= weights @ activations^T with a scale byte per 32 columns of both; `scales` and where they go are
     pairs (of the weights, of the activations). One warp calls it.
     """
     T.tcgen05_cp_warpx4(scales[0], scales_tmem[0])
@@ -272,53 +247,45 @@ def expert_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) -> 
     def product(
         thread: Any, count: Any, expert: Any, first_row: Any, x: Any, x_scales: Any, x_rows: Any, acc: Any
     ) -> None:
-        weights = T.alloc_shared((WEIGHT_ROWS, STEP), shape.act_dtype)
-        activations = T.alloc_shared((shape.tile_rows, STEP), shape.act_dtype)
+        weights = T.alloc_shared((WEIGHT_ROWS, STEP), ACT_DTYPE)
+        activations = T.alloc_shared((shape.tile_rows, STEP), ACT_DTYPE)
         words = T.alloc_local((shape.weight_chunks * per_group,), "int32")
-        scale_bytes = T.alloc_local((shape.weight_chunks,), "int32")
-        values = T.alloc_local((shape.act_chunks * shape.vector,), shape.act_dtype)
-        decoded = T.alloc_local((shape.vector,), shape.act_dtype)
-        if shape.sm100:
-            acc_tmem = T.alloc_tmem((WEIGHT_ROWS, shape.tile_rows), "float32")
-            weight_scales = T.alloc_shared((128,), "uint32")
-            act_scales = T.alloc_shared((128,), "uint32")
-            weight_scales_tmem = T.alloc_tmem((128, 4), "uint32")
-            act_scales_tmem = T.alloc_tmem((128, 4), "uint32")
-            word = T.alloc_local((1,), "int32")
-            done = T.alloc_barrier(1)
+        values = T.alloc_local((shape.act_chunks * VECTOR,), ACT_DTYPE)
+        decoded = T.alloc_local((VECTOR,), ACT_DTYPE)
+        acc_tmem = T.alloc_tmem((WEIGHT_ROWS, shape.tile_rows), "float32")
+        weight_scales = T.alloc_shared((128,), "uint32")
+        act_scales = T.alloc_shared((128,), "uint32")
+        weight_scales_tmem = T.alloc_tmem((128, 4), "uint32")
+        act_scales_tmem = T.alloc_tmem((128, 4), "uint32")
+        word = T.alloc_local((1,), "int32")
+        done = T.alloc_barrier(1)
         if count > 0:
-            T.clear(acc)
-            load_weights(shape, stacks)(0, thread, expert, first_row, words, scale_bytes)
+            load_weights(shape, stacks)(0, thread, expert, first_row, words)
             load_activations(shape)(0, thread, x, x_rows, values)
             for step in T.serial(shape.steps):
-                store_weights(shape)(thread, words, scale_bytes, decoded, weights)
+                store_weights(shape)(thread, words, decoded, weights)
                 store_activations(shape)(thread, values, activations)
-                if shape.sm100:
-                    store_scales(shape, stacks)(
-                        step, thread, expert, first_row, x_scales, x_rows, word, weight_scales, act_scales
-                    )
+                store_scales(shape, stacks)(
+                    step, thread, expert, first_row, x_scales, x_rows, word, weight_scales, act_scales
+                )
                 T.fence_proxy_async()
                 T.sync_threads()
                 if step + 1 < shape.steps:
-                    load_weights(shape, stacks)(step + 1, thread, expert, first_row, words, scale_bytes)
+                    load_weights(shape, stacks)(step + 1, thread, expert, first_row, words)
                     load_activations(shape)(step + 1, thread, x, x_rows, values)
-                if shape.sm100:
-                    if thread < 32:
-                        multiply_scaled(
-                            weights,
-                            activations,
-                            acc_tmem,
-                            (weight_scales, act_scales),
-                            (weight_scales_tmem, act_scales_tmem),
-                            step == 0,
-                            done,
-                        )
-                    T.mbarrier_wait_parity(done, step % 2)
-                    T.tcgen05_after_thread_sync()
-                else:
-                    T.gemm(weights, activations, acc, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
-            if shape.sm100:
-                T.copy(acc_tmem, acc)
+                if thread < 32:
+                    multiply_scaled(
+                        weights,
+                        activations,
+                        acc_tmem,
+                        (weight_scales, act_scales),
+                        (weight_scales_tmem, act_scales_tmem),
+                        step == 0,
+                        done,
+                    )
+                T.mbarrier_wait_parity(done, step % 2)
+                T.tcgen05_after_thread_sync()
+            T.copy(acc_tmem, acc)
 
     return product
 
@@ -341,8 +308,8 @@ def _packed_product(shape: ProductShape, stacks: tuple[tuple[Any, Any], ...]) ->
         thread: Any, count: Any, expert: Any, first_row: Any, x: Any, x_scales: Any, x_rows: Any, acc: Any
     ) -> None:
         weights = T.alloc_shared((2, WEIGHT_ROWS, STEP), T.float4_e2m1_unpacked)
-        activations = T.alloc_shared((shape.tile_rows, STEP), shape.act_dtype)
-        values = T.alloc_local((shape.act_chunks * shape.vector,), shape.act_dtype)
+        activations = T.alloc_shared((shape.tile_rows, STEP), ACT_DTYPE)
+        values = T.alloc_local((shape.act_chunks * VECTOR,), ACT_DTYPE)
         word = T.alloc_local((1,), "int32")
         acc_tmem = T.alloc_tmem((WEIGHT_ROWS, shape.tile_rows), "float32")
         weight_scales = T.alloc_shared((128,), "uint32")

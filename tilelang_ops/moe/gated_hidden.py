@@ -55,17 +55,6 @@ def gate_group(
 
 
 @T.macro
-def store_values(group: Any, amax: Any, out: Any, hidden: Any, place: Any, column: Any) -> None:
-    """hidden bf16 [place, column : column + 32] = the values of the group's Q8/32 codes. `out` is local bf16 [8]."""
-    byte = group_scale(amax[0])
-    for part in T.unroll(4):
-        for i in T.unroll(8):
-            out[i] = T.Cast("bfloat16", rounded_value(group[part * 8 + i], byte))
-        for i in T.vectorized(8):
-            hidden[place, column + part * 8 + i] = out[i]
-
-
-@T.macro
 def store_codes(group: Any, amax: Any, out: Any, hidden: Any, scales: Any, place: Any, column: Any) -> None:
     """hidden e4m3 and scales uint8: the group's Q8/32 codes and scale byte. `out` is local e4m3 [16]."""
     byte = group_scale(amax[0])

@@ -11,7 +11,18 @@ from tests.gpu.poison import poisoned_memory
 pytest.importorskip("tilelang")
 
 
-@pytest.mark.parametrize("tile_rows", [4, 16, 64])
+def even_tiles(counts: list[int], tile_rows: int) -> list[tuple[int, int, int]]:
+    """(expert, first place, places): as few tiles as will do, of the same multiple of 8 but for an expert's last."""
+    tiles, place = [], 0
+    for expert, count in enumerate(counts):
+        num_tiles = -(-count // tile_rows)
+        rows = -(-count // (8 * max(num_tiles, 1))) * 8
+        tiles += [(expert, place + i * rows, min(rows, count - i * rows)) for i in range(num_tiles)]
+        place += count
+    return tiles
+
+
+@pytest.mark.parametrize("tile_rows", [8, 16, 24, 64, 80])
 @pytest.mark.parametrize("size", [(16, 2), (8, 2), (384, 6), (128, 3), (1, 1)])  # experts, chosen
 def test_against_a_stable_sort(device, size, tile_rows):
     from tilelang_ops.moe.expert_layout import expert_layout
@@ -22,17 +33,15 @@ def test_against_a_stable_sort(device, size, tile_rows):
         ids = random_choice(num_rows, num_experts, top_k, generator)
         if num_rows == 257:
             ids[:, 0] = num_experts - 1
+        weights = torch.rand(ids.shape, generator=generator, device=device)
         with poisoned_memory():
-            layout = expert_layout(ids, num_experts, tile_rows)
+            layout = expert_layout(ids, weights, num_experts, tile_rows)
         what = f"T {num_rows}, size {size}, tile {tile_rows}, seed {generator.initial_seed()}"
         flat = ids.reshape(-1)
         assert torch.equal(layout.order.long(), torch.argsort(flat, stable=True)), what
-        counts = torch.bincount(flat, minlength=num_experts).tolist()
-        tiles, place = [], 0
-        for expert, count in enumerate(counts):
-            for begin in range(0, count, tile_rows):
-                tiles.append((expert, place + begin, min(tile_rows, count - begin)))
-            place += count
+        assert torch.equal(layout.weights, weights.reshape(-1)[layout.order.long()]), what
+        tiles = even_tiles(torch.bincount(flat, minlength=num_experts).tolist(), tile_rows)
+        assert layout.tiles_used.tolist() == [len(tiles)], what
         got = list(
             zip(layout.tile_expert.tolist(), layout.tile_begin.tolist(), layout.tile_count.tolist(), strict=True)
         )
@@ -45,6 +54,7 @@ def test_one_expert_takes_everything(device):
 
     ids = torch.full((1000, 1), 5, device=device)
     with poisoned_memory():
-        layout = expert_layout(ids, 16, 64)
+        layout = expert_layout(ids, torch.ones(ids.shape, device=device), 16, 64)
     assert layout.order.tolist() == list(range(1000))
     assert layout.tile_count.tolist()[:16] == [64] * 15 + [40]
+    assert layout.tiles_used.tolist() == [16]

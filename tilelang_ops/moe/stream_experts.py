@@ -1,0 +1,81 @@
+"""The experts of many rows on SM90: tiles of assignments on the tensor cores, weights decoded on their way."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from tilelang_ops.jit.arch import arch_of
+from tilelang_ops.jit.compiled import compiled
+from tilelang_ops.jit.kernel_spec import KernelSpec
+from tilelang_ops.jit.processors import num_processors
+from tilelang_ops.moe.expert_layout import expert_layout, no_layout
+from tilelang_ops.moe.expert_weights import ExpertWeights
+from tilelang_ops.moe.operand_rows import operand_rows
+from tilelang_ops.moe.stream_down import stream_down_kernel
+from tilelang_ops.moe.stream_gate_up import stream_gate_up_kernel
+from tilelang_ops.moe.stream_shape import padded
+
+
+@dataclass(frozen=True, slots=True)
+class StreamForm:
+    """Shape of the kernels' blocks.
+
+    Attributes:
+        sizes: of tiles, in activation rows; a product is done for the next of them.
+        stages: copies in flight.
+    """
+
+    sizes: tuple[int, ...]
+    stages: int
+
+    def statics(self) -> dict[str, object]:
+        return {"sizes": self.sizes, "stages": self.stages}
+
+
+_FORMS = (StreamForm((8,), 8), StreamForm((24,), 6), StreamForm((64, 80), 4))
+
+
+def stream_form(num_assigned: int, num_experts: int) -> StreamForm:
+    """The first form whose tile holds the rows of most experts: their mean and two standard deviations (Poisson).
+
+    An expert with more than that has its weights copied and decoded again for each tile. Which form it is changes no
+    bit of a row's result.
+    """
+    mean = num_assigned / num_experts
+    wanted = mean + 2.0 * math.sqrt(mean)
+    return next((form for form in _FORMS if wanted <= form.sizes[-1]), _FORMS[-1])
+
+
+def stream_experts(
+    x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: ExpertWeights, limit: float
+) -> torch.Tensor:
+    """bf16 [T * k + T, D]: every assignment's output, then the shared expert's; arguments as of `few_experts`."""
+    (num_rows, top_k), device, arch = ids.shape, x.device, arch_of(x.device)
+    num_assigned, num_shared = num_rows * top_k, experts.num_shared(num_rows)
+    form = stream_form(num_assigned, experts.num_experts) if top_k else stream_form(num_rows, 1)
+    statics = {"dim": experts.dim, "hidden_dim": experts.hidden_dim, **form.statics()}
+    rows = operand_rows(x)
+    if num_assigned:
+        layout = expert_layout(ids, weights, experts.num_experts, form.sizes[-1])
+    else:
+        layout = no_layout(device)
+    lists = (layout.tile_expert, layout.tile_begin, layout.tile_count, layout.tiles_used)
+    sizes, blocks = (num_assigned, num_shared), num_processors(device)
+    hidden = torch.empty((sum(sizes), padded(experts.hidden_dim)), dtype=torch.bfloat16, device=device)
+    kernel = compiled(stream_gate_up_kernel, arch, **statics)
+    kernel(rows, layout.order, layout.weights, *lists, *experts.flat(0, 1), hidden, *sizes, top_k, limit, blocks)
+    out = torch.empty((sum(sizes), experts.dim), dtype=torch.bfloat16, device=device)
+    kernel = compiled(stream_down_kernel, arch, **statics)
+    kernel(hidden, layout.order, *lists, *experts.flat(2), out, *sizes, blocks)
+    return out
+
+
+def stream_specs(dim: int, hidden_dim: int) -> list[KernelSpec]:
+    """Both halves in every form."""
+    specs = []
+    for form in _FORMS:
+        statics = {"dim": dim, "hidden_dim": hidden_dim, **form.statics()}
+        for name, factory in (("gate_up", stream_gate_up_kernel), ("down", stream_down_kernel)):
+            specs.append(KernelSpec(f"moe.{name}.stream", factory, statics, {"sm_90a": "wgmma"}, arches=("sm_90a",)))
+    return specs
