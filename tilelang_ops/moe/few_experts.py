@@ -15,7 +15,7 @@ from tilelang_ops.moe.few_product import FEW_ROWS, STEP
 from tilelang_ops.moe.gate_up_few import gate_up_few_kernel
 
 _LEAST_WARPS = 4
-_WIDEST = 8192  # columns of the weights for which eight activation rows fit into shared memory, two blocks at a time
+_WIDEST = 8192  # columns of the weights up to which eight activation rows fit into shared memory in every form
 _MEAN_ROWS = 1.5  # assignments of an expert up to which this form is at least as fast as that for many rows
 
 
