@@ -18,6 +18,7 @@ from tilelang_ops.attention.packed_keys import (
     word_bytes,
     word_dtype,
 )
+from tilelang_ops.attention.sparse_attention_sm90 import has_sm90_form, multiprocessors, sparse_attention_sm90
 from tilelang_ops.jit.arch import ARCHES, arch_of, is_sm100
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
@@ -25,6 +26,7 @@ from tilelang_ops.jit.model_sizes import ModelSizes
 
 HEADS = 64  # heads of one thread block: the M of one warpgroup's product
 _LOG2_E = 1.4426950408889634
+_FEW = 0.25  # multiprocessors' share that thread blocks of a tile each may fill, and be faster than SM90's clusters
 _MAX_SPLIT_BLOCKS = 132  # thread blocks up to which keys are split: one for each multiprocessor of an H200
 
 
@@ -237,8 +239,28 @@ def sparse_attention(
         picks = window_index
     else:
         num_picks, unit_entries = picks.shape[1], cache.shape[1]
+    window, cache = _words(window, FP8_GROUP32, dim), _words(cache, entry_layout, dim)
     num_splits = -(-window_index.shape[1] // KEYS) + -(-num_picks // KEYS)
-    split = not batch_invariant and 1 < num_splits <= _MAX_SPLIT_BLOCKS // (num_rows * -(-num_heads // HEADS))
+    blocks = num_rows * -(-num_heads // HEADS)
+    if has_sm90_form(num_heads, dim, arch_of(q.device)) and (
+        batch_invariant or num_splits == 1 or blocks * num_splits > _FEW * multiprocessors(q.device)
+    ):
+        return sparse_attention_sm90(
+            q,
+            window,
+            window_index,
+            cache,
+            block_ids,
+            first_block,
+            picks,
+            sink,
+            entry_layout=entry_layout,
+            num_picks=num_picks,
+            unit_entries=unit_entries,
+            scale=scale,
+            batch_invariant=batch_invariant,
+        )
+    split = not batch_invariant and 1 < num_splits <= _MAX_SPLIT_BLOCKS // blocks
     if split:
         out = torch.empty(num_rows, num_splits, num_heads, dim, dtype=torch.float32, device=q.device)
         stats = torch.empty(num_rows, num_splits, 2, num_heads, dtype=torch.float32, device=q.device)
@@ -248,9 +270,9 @@ def sparse_attention(
     kernel = compiled(sparse_attention_kernel, arch_of(q.device), **statics, split=split)
     kernel(
         q,
-        _words(window, FP8_GROUP32, dim),
+        window,
         window_index,
-        _words(cache, entry_layout, dim),
+        cache,
         block_ids,
         first_block,
         picks,
