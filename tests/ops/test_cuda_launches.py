@@ -90,7 +90,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     ("count", "length", "options", "among"),
     [
         (1, 300, {}, {"row_product_kernel", "index_scores_kernel", "combine_splits_kernel", "down_few_kernel"}),
-        (12, 20, {}, {"tile_product_kernel", "stream_down_kernel", "route_logits_few_kernel"}),
+        (12, 20, {}, {"split_product_kernel", "tile_product_kernel", "stream_down_kernel", "route_logits_few_kernel"}),
         (1, 300, {"yoco": {"mode": "compact"}}, {"gather_rows_kernel", "select_topk_kernel"}),
         (12, 60, {"batch_invariant": True}, {"stream_down_kernel", "route_logits_kernel"}),
     ],
@@ -113,4 +113,7 @@ def test_a_run(launches: Launches, monkeypatch: pytest.MonkeyPatch, count, lengt
     assert not missing
     names = {factory.__name__ for factory, _ in launches.seen}
     assert among <= names
-    assert not (batch_invariant and names & {"combine_splits_kernel", "down_few_kernel", "route_logits_few_kernel"})
+    assert not (
+        batch_invariant
+        and names & {"combine_splits_kernel", "down_few_kernel", "route_logits_few_kernel", "split_product_kernel"}
+    )

@@ -7,6 +7,7 @@ import torch
 
 from tilelang_ops.gemm.few_rows import takes_few
 from tilelang_ops.gemm.row_product import MAX_ROWS, row_product_kernel
+from tilelang_ops.gemm.split_rows import multiply_split, split_specs, takes_split
 from tilelang_ops.gemm.tile_product import tile_product_kernel
 from tilelang_ops.jit.arch import arch_of, is_sm100
 from tilelang_ops.jit.compiled import compiled
@@ -23,13 +24,15 @@ def multiply(
     x: torch.Tensor, weight: torch.Tensor, num_groups: int, out_dtype: torch.dtype, batch_invariant: bool
 ) -> torch.Tensor:
     """x bf16 [T, G*K] times bf16 weight [G*R, K], block-diagonal for G > 1 -> out_dtype [T, G*R]."""
-    arch, rows = arch_of(x.device), x.shape[0]
+    arch, rows, by_rows = arch_of(x.device), x.shape[0], _by_rows(x.shape[0], weight.shape[0], batch_invariant)
+    scales = torch.empty((1, 1), dtype=torch.uint8, device=x.device)  # an argument that bf16 weights have no use for
+    if not by_rows and takes_split(rows, *weight.shape, num_groups, batch_invariant):
+        return multiply_split(x, weight, scales, num_groups, out_dtype)
     out = torch.empty((rows, weight.shape[0]), dtype=out_dtype, device=x.device)
     if not rows:
         return out
     statics, shape = _statics(weight, num_groups, out_dtype), weight.shape
-    scales = torch.empty((1, 1), dtype=torch.uint8, device=x.device)  # an argument that bf16 weights have no use for
-    if _by_rows(rows, weight.shape[0], batch_invariant):
+    if by_rows:
         compiled(row_product_kernel, arch, rows=_row_step(rows, *shape), **statics)(x, weight, scales, out)
         return out
     kernel = compiled(tile_product_kernel, arch, tile_rows=_tile_rows(rows, *shape, batch_invariant), **statics)
@@ -65,12 +68,14 @@ def multiply_quantized(
     Returns:
         out_dtype [T, G*R].
     """
-    arch = arch_of(codes.device)
+    arch, by_rows = arch_of(codes.device), _by_rows(num_rows, codes.shape[0], batch_invariant)
+    if not by_rows and takes_split(num_rows, *codes.shape, num_groups, batch_invariant):
+        return multiply_split(quantizer(True)[0], codes, scales, num_groups, out_dtype)
     out = torch.empty((num_rows, codes.shape[0]), dtype=out_dtype, device=codes.device)
     if not num_rows:
         return out
     statics, shape = _statics(codes, num_groups, out_dtype), codes.shape
-    if _by_rows(num_rows, codes.shape[0], batch_invariant):
+    if by_rows:
         x, _ = quantizer(True)
         compiled(row_product_kernel, arch, rows=_row_step(num_rows, *shape), **statics)(x, codes, scales, out)
         return out
@@ -98,6 +103,7 @@ def multiply_specs(
         for rows in _row_steps(num_out, dim)
         if not (quantized and takes_few(rows, num_out, dim, num_groups, False))
     ]
+    specs += split_specs(name, num_out, dim, num_groups=num_groups, quantized=quantized, out_dtype=out_dtype)
     if num_out >= _MIN_TILE_OUT:
         instructions = {"sm_90a": "wgmma", "sm_100a": "tcgen05"}
         specs += [

@@ -12,6 +12,7 @@ pytest.importorskip("tilelang")
 
 MINI = [(1024, 128), (128, 256), (256, 256), (1280, 128)]
 FEW_OF_LARGE = [(1, 25600, 6144), (6, 25600, 6144), (8, 5120, 15360), (1, 32768, 1280), (8, 32768, 1280)]
+SPLIT_OF_LARGE = [(64, 25600, 6144), (31, 5120, 15360), (17, 32768, 1280), (64, 32768, 1280), (9, 5120, 15360)]
 FLASH = [(1280, 5120), (512, 5120), (5120, 8192), (4096, 1280)]
 ODD = [(32, 32), (96, 160), (40, 64), (208, 224), (512, 2080)]
 
@@ -37,7 +38,7 @@ def test_odd_size_and_float32_out(device: torch.device, rows: int, num_out: int,
         check(device, rows, num_out, dim, torch.float32, batch_invariant)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 7, 16, 64, 257])
+@pytest.mark.parametrize("rows", [1, 4, 7, 9, 16, 17, 32, 45, 64, 257])
 @pytest.mark.parametrize(("num_out", "dim"), FLASH)
 def test_full_size(device: torch.device, rows: int, num_out: int, dim: int):
     for _ in range(ROUNDS):
@@ -45,7 +46,8 @@ def test_full_size(device: torch.device, rows: int, num_out: int, dim: int):
 
 
 @pytest.mark.parametrize(
-    ("rows", "num_out", "dim"), [(2048, 32768, 1280), (300, 25600, 6144), (4100, 512, 5120)] + FEW_OF_LARGE
+    ("rows", "num_out", "dim"),
+    [(2048, 32768, 1280), (300, 25600, 6144), (4100, 512, 5120)] + FEW_OF_LARGE + SPLIT_OF_LARGE,
 )
 def test_large(device: torch.device, rows: int, num_out: int, dim: int):
     check(device, rows, num_out, dim, torch.bfloat16, False)

@@ -34,14 +34,14 @@ def check_rotated(device: torch.device, rows: int, size: tuple[int, ...], batch_
     assert_product(lambda: rotate_grouped_linear(batch_invariant, x, cos, sin, weight, **options), want)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, 5, 8, 9, 64, 65, 131])
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 8, 9, 40, 64, 65, 131])
 @pytest.mark.parametrize("size", [MINI, ODD])
 def test_small(device: torch.device, rows: int, size: tuple[int, ...]):
     check_rotated(device, rows, size, False)
 
 
 @pytest.mark.parametrize("batch_invariant", [False, True])
-@pytest.mark.parametrize("rows", [1, 6, 64, 300])
+@pytest.mark.parametrize("rows", [1, 6, 16, 29, 64, 300])
 def test_full_size(device: torch.device, rows: int, batch_invariant: bool):
     for _ in range(ROUNDS):
         check_rotated(device, rows, FLASH, batch_invariant)

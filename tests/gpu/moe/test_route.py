@@ -12,7 +12,7 @@ from tests.gpu.poison import poisoned_memory
 pytest.importorskip("tilelang")
 
 SIZES = [(16, 2, 256), (8, 2, 256), (384, 6, 5120), (128, 3, 5120), (33, 5, 96), (4, 4, 64)]  # experts, chosen, width
-ROWS = (0, 1, 3, 32, 33, 64, 65, 257)
+ROWS = (0, 1, 3, 8, 9, 16, 32, 33, 64, 65, 257, 512, 513)
 CLOSE = 1e-4  # of biased scores near one: differences of summation order, far below any tie that a test makes
 
 
@@ -75,3 +75,33 @@ def test_rows_alone_and_together(device):
         alone = run(x[row : row + 1], gate, bias, 2, True)
         assert torch.equal(alone.weights[0], together.weights[row]), f"row {row}"
         assert torch.equal(alone.margin[0], together.margin[row]), f"row {row}"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_few_rows_alone_and_together(device, size):
+    """All forms up to 512 rows add in one order."""
+    num_experts, top_k, dim = size
+    generator = fresh_generator(device)
+    gate = (torch.randn(num_experts, dim, generator=generator, device=device) * dim**-0.5).to(torch.bfloat16)
+    bias = torch.randn(num_experts, generator=generator, device=device) * 0.1
+    x = torch.randn(300, dim, generator=generator, device=device).to(torch.bfloat16)
+    together = run(x, gate, bias, top_k, False)
+    for first, count in ((0, 1), (299, 1), (5, 8), (40, 16), (100, 27), (236, 64)):
+        part = run(x[first : first + count], gate, bias, top_k, False)
+        for found, want in ((part.ids, together.ids), (part.weights, together.weights), (part.margin, together.margin)):
+            assert torch.equal(found, want[first : first + count]), f"rows {first} to {first + count}, size {size}"
+
+
+def test_scores_without_a_number(device):
+    """Rows of NaN choose ids that exist, and leave the others as they are."""
+    generator = fresh_generator(device)
+    gate = torch.randn(384, 256, generator=generator, device=device).to(torch.bfloat16)
+    bias = torch.zeros(384, device=device)
+    for num_rows in (3, 600):
+        x = torch.randn(num_rows, 256, generator=generator, device=device).to(torch.bfloat16)
+        want = run(x, gate, bias, 6, False)
+        x[1, 17] = torch.nan
+        got = run(x, gate, bias, 6, False)
+        assert bool(((got.ids >= 0) & (got.ids < 384)).all())
+        others = torch.arange(num_rows, device=device) != 1
+        assert torch.equal(got.ids[others], want.ids[others]) and torch.equal(got.weights[others], want.weights[others])
