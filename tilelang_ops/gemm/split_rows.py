@@ -4,7 +4,8 @@ from functools import cache
 
 import torch
 
-from tilelang_ops.gemm.split_product import SplitShape, add_splits_kernel, split_product_kernel
+from tilelang_ops.gemm.add_splits import add_splits_kernel
+from tilelang_ops.gemm.split_product import SplitShape, split_product_kernel
 from tilelang_ops.jit.arch import arch_of
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
@@ -48,7 +49,7 @@ def multiply_split(
     """
     num_rows, (num_out, dim) = x.shape[0], weight.shape
     arch, quantized = arch_of(x.device), weight.dtype is torch.float8_e4m3fn
-    shape, splits = _shape(num_out, dim, num_groups, _row_step(num_rows, num_out, dim), weight.element_size())
+    shape, splits = split_shape(num_out, dim, num_groups, _row_step(num_rows, num_out, dim), weight.element_size())
     part_dtype = out_dtype if splits == 1 else torch.float32
     parts = torch.empty((splits, num_rows, num_out), dtype=part_dtype, device=x.device)
     statics = {"num_out": num_out, "dim": dim, "num_groups": num_groups, "quantized": quantized, "shape": shape}
@@ -71,7 +72,7 @@ def split_specs(
     statics = {"num_out": num_out, "dim": dim, "num_groups": num_groups, "quantized": quantized}
     specs = []
     for rows in _row_steps(num_out, dim):
-        shape, splits = _shape(num_out, dim, num_groups, rows, 1 if quantized else 2)
+        shape, splits = split_shape(num_out, dim, num_groups, rows, 1 if quantized else 2)
         part_dtype = out_dtype if splits == 1 else "float32"
         form = statics | {"shape": shape, "out_dtype": part_dtype}
         specs.append(KernelSpec(f"{name}.split", split_product_kernel, form, {"sm_90a": "wgmma"}, _NOTE))
@@ -90,7 +91,7 @@ def _row_step(num_rows: int, num_out: int, dim: int) -> int:
 
 
 @cache
-def _shape(num_out: int, dim: int, num_groups: int, rows: int, weight_bytes: int) -> tuple[SplitShape, int]:
+def split_shape(num_out: int, dim: int, num_groups: int, rows: int, weight_bytes: int) -> tuple[SplitShape, int]:
     """The cut that should take least, and its splits: rounds of blocks that each read weights and x at one rate, and
     what adding up takes.
     """
