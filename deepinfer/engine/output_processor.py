@@ -300,7 +300,7 @@ class OutputProcessor:
         if state.streaming:
             outputs.deltas.append(self._builder.delta(state, choice))
         del self._sequences[choice.request.seq_id]
-        if any(other.request.seq_id in self._sequences for other in state.choices):
+        if state.is_open(self._sequences):
             return
         output = self._builder.output(state)
         if state.scores is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from deepinfer.core.engine_request import EngineRequest
@@ -23,6 +24,7 @@ class RequestState:
         choices: every completion, by index.
         scores: prompt log-probabilities, when wanted.
         num_cached_tokens: prompt tokens that were not computed, thanks to a saved prefix.
+        num_leading_ended: choices before the first one that may still run.
     """
 
     request: EngineRequest
@@ -36,6 +38,7 @@ class RequestState:
     first_token_time: float | None = None
     num_preemptions: int = 0
     num_cached_tokens: int = 0
+    num_leading_ended: int = 0
 
     @classmethod
     def start(
@@ -51,6 +54,16 @@ class RequestState:
     def running_choices(self) -> list[ChoiceState]:
         """Choices that have not ended, by index."""
         return [choice for choice in self.choices if choice.finish_reason is None]
+
+    def is_open(self, open_seq_ids: Container[int]) -> bool:
+        """Whether the sequence of a choice is among those. One that is not never comes back, so that asking behind the
+        end of every choice takes time in proportion to their number, not to its square.
+        """
+        while self.num_leading_ended < len(self.choices):
+            if self.choices[self.num_leading_ended].request.seq_id in open_seq_ids:
+                return True
+            self.num_leading_ended += 1
+        return False
 
     def life(self) -> RequestLife:
         """Its times until now."""

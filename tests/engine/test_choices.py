@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from deepinfer import RequestError, SamplingParams
+from deepinfer.engine.request_state import RequestState
 from deepinfer.sampling.seeds import derive_choice_seed
 from tests.support.table_engine import EOS, TableEngine, perm_tokens, scripted
 
@@ -34,6 +35,26 @@ def test_requests_of_choices() -> None:
     assert len({choice.seq_id for choice in request.choices}) == 3
     unseeded = engine.inputs.generation("r", 5, prompt, SamplingParams(n=2))
     assert unseeded.seed == engine.inputs.generation("r", 5, prompt, SamplingParams()).seed
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_end_of_many_choices_asks_for_each_a_few_times(backwards: bool) -> None:
+    engine = TableEngine.build()
+    request = engine.inputs.generation("r", 0, engine.encoder.encode([1]), SamplingParams(n=200, seed=1))
+    state = RequestState.start(request, None, 0, False, 0.0)
+    asked: list[int] = []
+
+    class OpenIds(set[int]):
+        def __contains__(self, seq_id: object) -> bool:
+            asked.append(int(str(seq_id)))
+            return super().__contains__(seq_id)
+
+    open_ids = OpenIds(choice.seq_id for choice in request.choices)
+    order = [choice.seq_id for choice in request.choices][:: -1 if backwards else 1]
+    for place, seq_id in enumerate(order):
+        open_ids.remove(seq_id)
+        assert state.is_open(open_ids) == (place < 199)
+    assert len(asked) <= 2 * 200
 
 
 @pytest.mark.parametrize(
