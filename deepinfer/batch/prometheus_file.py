@@ -25,7 +25,7 @@ def write_prometheus(path: Path, job: str, report: JobReport, num_ended: int) ->
 
     Args:
         path: its name ends with .prom.
-        job: value of the label "job".
+        job: value of the label "batch_job".
         report: figures so far.
         num_ended: rows that have a result.
 
@@ -35,7 +35,7 @@ def write_prometheus(path: Path, job: str, report: JobReport, num_ended: int) ->
 
 
 def _lines(job: str, report: JobReport, num_ended: int) -> Iterator[str]:
-    label = f'job="{_escaped(job)}"'
+    label = f'batch_job="{_escaped(job)}"'  # "job" is the name of the scrape
     yield from _metric("rows", "gauge", "Rows of the input.", {label: report.num_rows})
     yield from _metric("rows_ended", "gauge", "Rows that have a result.", {label: num_ended})
     failed = {f'{label},code="{_escaped(code)}"': number for code, number in report.failures.items()}

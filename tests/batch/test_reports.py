@@ -41,7 +41,7 @@ def test_the_prometheus_file_is_well_formed(case: BatchCase) -> None:
     for line in lines:
         if not line.startswith("# "):
             name, labels, value = re.fullmatch(r"(\w+)\{(.*)\} (\S+)", line).groups()  # type: ignore[union-attr]
-            assert labels.startswith('job="a \\"job\\""')
+            assert labels.startswith('batch_job="a \\"job\\""')
             values[name] = float(value)
     assert values["deepinfer_batch_rows"] == values["deepinfer_batch_rows_ended"] == 10
     assert values["deepinfer_batch_rows_failed_total"] == 1

@@ -72,6 +72,8 @@ def test_failed_rows_change_the_exit_code_and_can_be_retried(tmp_path: Path) -> 
         (["--format", "openai"], "give --format jsonl for any other file"),
         ([*COLUMNS, "--seed", "-1"], "seed = -1"),
         ([*COLUMNS, "--grace", "-1"], "--grace"),
+        ([*COLUMNS, "--budget-tokens", "-1"], "--budget-tokens"),
+        ([*COLUMNS, "--max-failures", "-1"], "--max-failures"),
         ([*COLUMNS, "--temperature", "-1"], "temperature must be"),
         ([*COLUMNS, "--param", "heat=1"], "did you mean"),
         ([*COLUMNS, "--param", "top_k"], "expected NAME=VALUE"),
