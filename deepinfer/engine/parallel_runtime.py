@@ -36,7 +36,6 @@ class ParallelRuntime:
         config: resolved options, as every worker has them.
         tokenizer, default_params, chat_defaults: of the checkpoint.
         loop: gives requests to the workers.
-        store: where ranks whose steps meet have found each other; None without such.
         encoder, inputs: prompt forms and request validation; seeds are derived here, so that no result depends on the
             number of replicas.
     """
@@ -46,7 +45,6 @@ class ParallelRuntime:
     default_params: SamplingParams
     chat_defaults: ChatDefaults
     loop: ReplicaLoop
-    store: TCPStore | None
     encoder: PromptEncoder
     inputs: InputProcessor
 
@@ -54,9 +52,8 @@ class ParallelRuntime:
     def build(cls, config: EngineConfig, environment: EnvReport) -> ParallelRuntime:
         """Start the workers and wait until all are ready. Raises what `EngineRuntime.build` would."""
         files = ModelFiles.read(config, environment)
-        store = _store(config)
         config = replace(config, model=str(files.directory))
-        pool = _started(config, environment, files.tokenizer, store)
+        pool = _started(config, environment, files.tokenizer)
         pool.wait_until_ready()
         ready = pool.ready[0]
         capacity = min(worker.limits.capacity_tokens for worker in pool.ready)
@@ -67,7 +64,6 @@ class ParallelRuntime:
             default_params=files.defaults.params,
             chat_defaults=files.defaults.chat,
             loop=_loop(pool, ready, capacity, files.tokenizer),
-            store=store,
             encoder=PromptEncoder(files.tokenizer, files.num_valid_ids, files.model_config.image_token_id),
             inputs=InputProcessor(files.tokenizer, files.eos_token_ids, files.num_valid_ids, limits, config.seed),
         )
@@ -85,22 +81,21 @@ class ParallelRuntime:
         return EngineStats.total(self.loop.ask_all("stats"))
 
 
-def _store(config: EngineConfig) -> TCPStore | None:
+def _store(config: EngineConfig, world: TorchrunWorld | None) -> TCPStore | None:
+    """For ranks whose steps meet to find each other; none where none do."""
     if config.parallel.lockstep_size == 1:
         return None
-    world = TorchrunWorld.find()
-    if world is not None and world.rank:
-        return None  # rank 0 has it
     return TCPStore("127.0.0.1" if world is None else world.address, 0, is_master=True, wait_for_workers=False)
 
 
-def _started(config: EngineConfig, environment: EnvReport, tokenizer: Tokenizer, store: TCPStore | None) -> WorkerPool:
+def _started(config: EngineConfig, environment: EnvReport, tokenizer: Tokenizer) -> WorkerPool:
     """All workers: those of a torchrun world, or as many new processes on this machine."""
     world, num_ranks = TorchrunWorld.find(), config.parallel.world_size
     if world is not None:
         world.require_size(num_ranks)
         if world.rank:
             raise SystemExit(world.serve())
+    store = _store(config, world)
     workers: list[WorkerProcess] = []
     try:
         pipes = {} if world is None else world.accept()
@@ -115,7 +110,7 @@ def _started(config: EngineConfig, environment: EnvReport, tokenizer: Tokenizer,
     except BaseException:
         WorkerPool(workers).kill()
         raise
-    return WorkerPool(workers)
+    return WorkerPool(workers, store)
 
 
 def _loop(pool: WorkerPool, ready: WorkerReady, capacity: int, tokenizer: Tokenizer) -> ReplicaLoop:

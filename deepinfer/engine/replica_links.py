@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from deepinfer.core.engine_request import EngineRequest
+from deepinfer.engine.packed_request import PackedRequest
 from deepinfer.engine.worker_command import WorkerCommand
 from deepinfer.engine.worker_pool import WorkerPool
 from deepinfer.engine.worker_process import WorkerProcess
-from deepinfer.errors import RequestError
 from deepinfer.logging import get_logger
 
 logger = get_logger(__name__)
@@ -36,16 +37,13 @@ class ReplicaLinks:
         """Replicas."""
         return len(self._workers)
 
+    def packed_request(self, request: EngineRequest) -> PackedRequest:
+        """RequestError for a request with objects that cannot go to another process."""
+        return PackedRequest.of(request, self._workers[0].wire)
+
     def packed(self, command: WorkerCommand) -> bytes:
-        """A command's bytes. RequestError for a request with objects that cannot go to another process."""
-        try:
-            return self._workers[0].wire.pack(command)
-        except Exception as error:  # whatever a caller's objects raise
-            raise RequestError(
-                f"the request cannot go to a worker process: {error}; functions such as logits processors have to be "
-                "importable there (a module's top level)",
-                code="request_not_portable",
-            ) from error
+        """A command's bytes."""
+        return self._workers[0].wire.pack(command)
 
     def give(self, replica: int, message: bytes) -> None:
         """Send a packed request, and wake whoever has a part in its steps."""

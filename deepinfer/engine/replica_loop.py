@@ -58,8 +58,8 @@ class ReplicaLoop:
 
     def add(self, request: EngineRequest, prompt: str | None, prompt_index: int, mailbox: Mailbox) -> None:
         """Queue a request. Raises RequestError for one that cannot go to another process."""
-        command = WorkerCommand("add", None, request, prompt, prompt_index, mailbox.streaming)
-        message = self._links.packed(command)
+        packed = self._links.packed_request(request)
+        message = self._links.packed(WorkerCommand("add", None, packed, prompt, prompt_index, mailbox.streaming))
         with self._changed, DeferredInterrupt():  # a failure of workers is the whole call's: `advance` tells it
             if request.request_id in self._mailboxes:
                 raise RequestError(f"request id {request.request_id!r} is in use", code="duplicate_request_id")
@@ -77,10 +77,14 @@ class ReplicaLoop:
         return self._refusals.refused(request_id, error, prompt, prompt_token_ids)
 
     def grammar_error(self, request: EngineRequest) -> Exception | None:
-        """See `RequestLoop`; a worker compiles it."""
+        """See `RequestLoop`; a worker compiles it. Also that the request cannot go to one."""
+        try:
+            packed = self._links.packed_request(request)
+        except RequestError as refused:
+            return refused
         if request.constraint is None:
             return None
-        error: Exception | None = self._ask(WorkerCommand("ask", "grammar", request), 1)[0]
+        error: Exception | None = self._ask(WorkerCommand("ask", "grammar", packed), 1)[0]
         return error
 
     def save_prefix(self, request_id: str) -> PrefixHandle:

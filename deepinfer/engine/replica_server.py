@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepinfer.core.engine_request import EngineRequest
 from deepinfer.engine.command_queue import CommandQueue
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.own_error import own_error
+from deepinfer.engine.packed_request import PackedRequest
 from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.engine.wire import Wire
 from deepinfer.engine.worker_command import WorkerCommand
 from deepinfer.engine.worker_report import WorkerReport
+from deepinfer.errors import RequestError
 from deepinfer.outputs import RequestDelta, RequestFailure
 
 
@@ -45,15 +46,16 @@ class ReplicaServer:
             self._wire.send(WorkerReport("answer", self._answer(command)))
 
     def _add(self, command: WorkerCommand) -> None:
-        request = command.request
-        assert request is not None
+        packed = command.request
+        assert packed is not None
         place = command.prompt_index
         try:
+            request = packed.unpacked(self._wire)
             self._engine.add_request(request, command.prompt, prompt_index=place, streaming=command.streaming)
         except Exception as refused:  # it is this request's alone
-            self._refuse(command, request, refused)
+            self._refuse(command, packed, refused)
 
-    def _refuse(self, command: WorkerCommand, request: EngineRequest, refused: Exception) -> None:
+    def _refuse(self, command: WorkerCommand, request: PackedRequest, refused: Exception) -> None:
         error = own_error(refused, "the request cannot be started", "invalid_request")
         ids = request.prompt_token_ids.tolist()
         output = self._engine.refuse(request.request_id, error, command.prompt, ids)
@@ -67,7 +69,10 @@ class ReplicaServer:
         if question.value == "stats":
             return self._engine.stats()
         assert question.value == "grammar" and question.request is not None, question.value
-        return self._engine.grammar_error(question.request)
+        try:
+            return self._engine.grammar_error(question.request.unpacked(self._wire))
+        except RequestError as refused:
+            return refused
 
     def _report(self, outputs: StepOutputs) -> None:
         """Send what a step gave; nothing is sent for a step that gave nothing to anybody."""

@@ -41,7 +41,11 @@ class Wire:
 
     def receive(self) -> Any:
         """The next value; waits for it. EOFError or OSError when the other end is gone."""
-        unpickler = pickle.Unpickler(io.BytesIO(self.connection.recv_bytes()))
+        return self.unpack(self.connection.recv_bytes())
+
+    def unpack(self, data: bytes) -> Any:
+        """The value of bytes from `pack`, of the other end. Raises whatever its objects raise."""
+        unpickler = pickle.Unpickler(io.BytesIO(data))
         unpickler.persistent_load = self._named  # type: ignore[method-assign]
         return unpickler.load()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from deepinfer.core.engine_request import EngineRequest
+from deepinfer.engine.packed_request import PackedRequest
 
 CommandKind = Literal["add", "wake", "abort", "ask", "close"]
 
@@ -27,7 +27,7 @@ class WorkerCommand:
 
     kind: CommandKind
     value: Any = None
-    request: EngineRequest | None = None
+    request: PackedRequest | None = None
     prompt: str | None = None
     prompt_index: int = 0
     streaming: bool = False

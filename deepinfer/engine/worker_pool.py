@@ -9,6 +9,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
 from typing import Final, cast
 
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
 from deepinfer.engine.worker_command import WorkerCommand
 from deepinfer.engine.worker_failure import WorkerFailure
 from deepinfer.engine.worker_process import WorkerProcess
@@ -32,8 +34,10 @@ class WorkerPool:
     one did, after a second in which that one can say so. The cause is told.
     """
 
-    def __init__(self, workers: Sequence[WorkerProcess]) -> None:
+    def __init__(self, workers: Sequence[WorkerProcess], store: TCPStore | None = None) -> None:
+        """`store`: where ranks whose steps meet have found each other; it ends with them."""
         self.workers = tuple(workers)
+        self._store = store
         self.ready: list[WorkerReady] = []
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -79,6 +83,7 @@ class WorkerPool:
         self._closing.set()
         for worker in self.workers:
             worker.kill()
+        self._store = None  # nothing else holds it: its port is free
 
     def _listen(self, on_report: OnReport, on_failure: OnFailure) -> None:
         while not self._closing.is_set():
@@ -87,7 +92,10 @@ class WorkerPool:
             except (OSError, ValueError):  # the pipes were closed here
                 return
             for rank, report in reports:
-                on_report(rank, report)
+                try:
+                    on_report(rank, report)
+                except Exception as error:  # calls that wait for it must not wait for ever
+                    failure = failure or WorkerFailure.of(rank, error)
             if failure is not None and not self._closing.is_set():
                 self.kill()
                 on_failure(failure)
@@ -124,6 +132,9 @@ class WorkerPool:
         except (EOFError, OSError):
             if not self._closing.is_set():
                 failures.append(WorkerFailure(worker.rank, worker.how_it_ended()))
+            return
+        except Exception as error:  # a report that cannot be read here
+            failures.append(WorkerFailure.of(worker.rank, error))
             return
         if report.kind == "failed":
             failures.append(report.value)

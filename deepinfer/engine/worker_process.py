@@ -57,7 +57,8 @@ class WorkerProcess:
             return "its connection was lost"
         if code >= 0:
             return f"its process ended with exit code {code}"
-        return f"its process was killed by signal {-code} ({signal.Signals(-code).name})"
+        names = {number.value: number.name for number in signal.Signals}
+        return f"its process was killed by signal {-code} ({names.get(-code, 'a real-time signal')})"
 
     def wait(self, seconds: float) -> None:
         """Until the process has ended, but not longer."""

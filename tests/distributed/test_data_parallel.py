@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -81,11 +82,26 @@ def test_a_wrong_request_is_its_own_error(double):
     local = SamplingParams(max_tokens=2, logits_processors=[lambda ids, row: row])
     (output,) = double.generate([[5, 6]], local, use_tqdm=False)
     assert output.error.code == "request_not_portable"
+    for structured in (None, {"regex": "a+"}):
+        with pytest.raises(RequestError, match="prompt 0: the request cannot go to a worker"):
+            strict = SamplingParams(logits_processors=[lambda ids, row: row], structured_outputs=structured)
+            double.generate([[5, 6]], strict, use_tqdm=False, strict=True)
+    assert double.stats().num_running == 0  # the next question gets its own answer
     wrong = SamplingParams(structured_outputs={"regex": "("}, max_tokens=4)
     with pytest.raises(RequestError, match="prompt 0"):
         double.generate([[5, 6]], wrong, use_tqdm=False, strict=True)
     (output,) = double.generate([[5, 6]], wrong, use_tqdm=False)
     assert output.outputs[0].finish_reason == "error"
+
+
+def test_a_function_that_workers_do_not_find_ends_its_own_request(double, monkeypatch):
+    here = types.ModuleType("only_here")
+    exec("def same(ids, row): return row", here.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", here)
+    params = [SamplingParams(max_tokens=2, logits_processors=[here.same]), SamplingParams(max_tokens=2)]
+    refused, other = double.generate([[5, 6], [7]], params, use_tqdm=False)
+    assert refused.error.code == "request_not_portable" and "only_here" in refused.error.message
+    assert other.error is None and double.stats().num_running == 0
 
 
 def test_requests_can_be_aborted_and_left(double):
@@ -128,7 +144,7 @@ def test_a_mistake_at_the_start_comes_as_it_is(tmp_path, random_model):
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_killed_worker_ends_all(random_model, idle):
     """Also where the other one waits for it in a collective: the error names the one that was killed."""
-    before = children()
+    before, sockets_before = children(), sockets()
     sizes = {"context_parallel_size": 2} if idle else {"data_parallel_size": 2, "expert_parallel_size": 2}
     llm = LLM(random_model, **sizes, **OPTIONS)
     assert [len(output.outputs[0].token_ids) for output in llm.generate([[5, 6], [7]], params(3), use_tqdm=False)] == [
@@ -151,6 +167,7 @@ def test_a_killed_worker_ends_all(random_model, idle):
     with pytest.raises(WorkerFailedError):
         llm.generate([[5, 6]], use_tqdm=False)
     llm.close()
+    assert sockets() == sockets_before
 
 
 @pytest.mark.slow
@@ -181,9 +198,12 @@ def test_a_worker_killed_at_a_random_moment_is_named(random_model, seed):
 
 def test_workers_do_not_outlive_their_front_end(random_model):
     script = (
-        "import os, sys, subprocess; from deepinfer import LLM\n"
+        "import os, sys, time; from deepinfer import LLM\n"
         f"llm = LLM({str(random_model)!r}, data_parallel_size=2, max_model_len=64)\n"
         "print(*[w._process.pid for w in llm._runtime.loop._links.pool.workers], flush=True)\n"
+        "child = os.fork()  # keeps the front end's ends of the pipes open\n"
+        "if not child: time.sleep(20); os._exit(0)\n"
+        "print(child, flush=True)\n"
         "llm.generate([[5, 6]] * 50, {'max_tokens': 60, 'ignore_eos': True}, use_tqdm=False); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -191,11 +211,13 @@ def test_workers_do_not_outlive_their_front_end(random_model):
     ) as front:
         pids = [int(pid) for pid in front.stdout.readline().split()]
         assert len(pids) == 2 and all(map(is_alive, pids))
+        forked = int(front.stdout.readline())
         front.kill()
     end = time.monotonic() + STOP_SECONDS
     while any(map(is_alive, pids)):
         assert time.monotonic() < end
         time.sleep(0.02)
+    os.kill(forked, signal.SIGKILL)
 
 
 def params(num_tokens):
@@ -211,6 +233,15 @@ def children():
             if "deepinfer.worker" in command and f"PPid:\t{os.getpid()}\n" in status:
                 found.append(int(pid))
     return [pid for pid in found if is_alive(pid)]
+
+
+def sockets():
+    """Open sockets of this process."""
+    found = set()
+    for file in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the one that lists them
+            found.add(os.readlink(f"/proc/self/fd/{file}"))
+    return {name for name in found if name.startswith("socket:")}
 
 
 def is_alive(pid):

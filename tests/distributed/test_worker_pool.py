@@ -76,3 +76,21 @@ def test_a_mistake_at_the_start_is_raised_as_it_is():
     workers[0].theirs.close()
     with pytest.raises(WorkerFailedError, match="worker rank 0"):
         WorkerPool(workers).wait_until_ready()
+
+
+class Unreadable:
+    """A value whose bytes cannot be read."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def test_no_fault_of_the_front_end_leaves_calls_waiting():
+    workers, done, heard = [Worker(rank) for rank in range(2)], threading.Event(), []
+    WorkerPool(workers).listen(lambda rank, report: None, lambda f: (heard.append(f), done.set()))
+    workers[1].report("answer", Unreadable())
+    assert done.wait(5.0) and heard[0].rank == 1 and "no number" in heard[0].reason
+    workers, done = [Worker(rank) for rank in range(2)], threading.Event()
+    WorkerPool(workers).listen(lambda rank, report: 1 / 0, lambda f: (heard.append(f), done.set()))
+    workers[1].report("outputs")
+    assert done.wait(5.0) and heard[1].rank == 1 and "ZeroDivisionError" in heard[1].reason
