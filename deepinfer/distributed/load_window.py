@@ -33,7 +33,3 @@ class LoadWindow:
         if self._num_added < len(self._counts):
             return self._counts[: self._num_added].copy()
         return np.roll(self._counts, -(self._num_added % len(self._counts)), axis=0)
-
-    def clear(self) -> None:
-        """Forget all steps: after the experts behind the counts have moved."""
-        self._num_added = 0

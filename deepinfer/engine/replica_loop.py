@@ -57,7 +57,10 @@ class ReplicaLoop:
         weakref.finalize(self, links.pool.kill)
 
     def add(self, request: EngineRequest, prompt: str | None, prompt_index: int, mailbox: Mailbox) -> None:
-        """Queue a request. Raises RequestError for one that cannot go to another process."""
+        """Queue a request. Raises RequestError for one that cannot go to another process, EngineClosedError in a fork
+        of the process that has built the engine.
+        """
+        self._links.pool.require_home()
         packed = self._links.packed_request(request)
         message = self._links.packed(WorkerCommand("add", None, packed, prompt, prompt_index, mailbox.streaming))
         with self._changed, DeferredInterrupt():  # a failure of workers is the whole call's: `advance` tells it
@@ -114,6 +117,8 @@ class ReplicaLoop:
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """See `RequestLoop`. One that still waits here goes to a worker too, which gives the output of an abort."""
+        if not self._links.pool.is_at_home:
+            return
         with self._changed, DeferredInterrupt():
             if self._failure is not None or self._closed:
                 return
@@ -129,6 +134,8 @@ class ReplicaLoop:
 
     def discard(self, request_ids: Iterable[str], mailbox: Mailbox) -> None:
         """See `RequestLoop`."""
+        if not self._links.pool.is_at_home:
+            return
         with self._changed:
             left = [request_id for request_id in request_ids if self._mailboxes.get(request_id) is mailbox]
             for request_id in left:
@@ -143,14 +150,18 @@ class ReplicaLoop:
         return self._ask(WorkerCommand("ask", question), self._links.num_replicas)
 
     def close(self) -> None:
-        """End the workers; what was unfinished is lost."""
+        """End the workers; what was unfinished is lost. Does nothing in a fork."""
+        if not self._links.pool.is_at_home:
+            return
         with self._changed:
             self._closed = True
             self._mailboxes.clear()
+            self._waiting.clear()  # nothing is sent from here on but the end
             self._changed.notify_all()
         self._links.pool.close()
 
     def _ask(self, question: WorkerCommand, num_replicas: int) -> list[Any]:
+        self._links.pool.require_home()
         with self._changed:
             self._require_running()
             with DeferredInterrupt():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from deepinfer.engine.worker_failure import WorkerFailure
 from deepinfer.engine.worker_process import WorkerProcess
 from deepinfer.engine.worker_ready import WorkerReady
 from deepinfer.engine.worker_report import WorkerReport
+from deepinfer.errors import EngineClosedError
 from deepinfer.logging import get_logger
 
 logger = get_logger(__name__)
@@ -38,6 +40,7 @@ class WorkerPool:
         """`store`: where ranks whose steps meet have found each other; it ends with them."""
         self.workers = tuple(workers)
         self._store = store
+        self._process = os.getpid()
         self.ready: list[WorkerReady] = []
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -63,6 +66,19 @@ class WorkerPool:
         )
         self._thread.start()
 
+    @property
+    def is_at_home(self) -> bool:
+        """Whether this is the process that has started the workers, and no fork of it: what they say goes there."""
+        return os.getpid() == self._process
+
+    def require_home(self) -> None:
+        """EngineClosedError in a fork, see `is_at_home`."""
+        if not self.is_at_home:
+            raise EngineClosedError(
+                f"the workers of this LLM belong to process {self._process}, of which this one, {os.getpid()}, is a "
+                "fork: build a new LLM here"
+            )
+
     def close(self) -> None:
         """Let every worker end, or end it; idempotent."""
         self._closing.set()
@@ -79,7 +95,9 @@ class WorkerPool:
         self.kill()
 
     def kill(self) -> None:
-        """End every worker now; idempotent."""
+        """End every worker now; idempotent. Does nothing in a fork."""
+        if not self.is_at_home:
+            return
         self._closing.set()
         for worker in self.workers:
             worker.kill()

@@ -124,6 +124,17 @@ def test_an_interrupted_call_leaves_the_others_alone(double):
     assert double.stats().num_running == double.stats().num_waiting == 0
 
 
+def test_a_fork_leaves_the_workers_alone(double):
+    double.generate([[5, 6]], params(1), use_tqdm=False)  # nothing is under way at the fork
+    child = os.fork()
+    if not child:
+        error = double.generate([[5, 6]], params(2), use_tqdm=False)[0].error
+        double.close()
+        os._exit(0 if error is not None and "is a fork" in error.message else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(double.generate([[9]], params(2), use_tqdm=False)[0].outputs[0].token_ids) == 2
+
+
 def test_what_needs_one_process_says_so(double):
     with pytest.raises(UnsupportedFeatureError, match="data_parallel_size=1"), double.capture("layers.*"):
         pass

@@ -67,6 +67,3 @@ def test_window_keeps_the_newest_steps_in_order():
     for step in range(5):
         window.add([[step, 10 * step]])
         assert window.loads()[:, 0, 0].tolist() == list(range(max(0, step - 2), step + 1))
-    window.clear()
-    window.add([[7, 8]])
-    assert window.loads().tolist() == [[[7, 8]]]
