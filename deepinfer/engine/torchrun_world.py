@@ -18,6 +18,7 @@ from deepinfer.envs import torchrun_variables
 from deepinfer.errors import ConfigError
 
 _KEY: Final = "deepinfer/front_end"
+_NUM_KEY: Final = "deepinfer/num_front_ends"
 _TELL_SECONDS: Final = 5.0  # that rank 0 has to tell what a worker broke, before torchrun ends everything
 
 
@@ -57,12 +58,21 @@ class TorchrunWorld:
             )
 
     def accept(self) -> dict[int, Connection]:
-        """On rank 0: the pipes to the workers of the other ranks, by rank. Waits for all of them."""
+        """On rank 0: the pipes to the workers of the other ranks, by rank. Waits for all of them.
+
+        ConfigError the second time: the others serve the first `LLM` and end with it.
+        """
+        store = self._store()
+        if store.add(_NUM_KEY, 1) > 1:
+            raise ConfigError(
+                "a second LLM of several ranks in one torchrun world, which serves one: keep the first, or start the "
+                "second from a script of its own"
+            )
         secret = secrets.token_bytes(32)
         pipes: dict[int, Connection] = {}
         with Listener((self.address, 0), authkey=secret) as listener:
             port = cast("tuple[str, int]", listener.address)[1]
-            self._store().set(_KEY, f"{port}:{secret.hex()}")
+            store.set(_KEY, f"{port}:{secret.hex()}")
             while len(pipes) < self.world_size - 1:
                 pipe = listener.accept()
                 pipes[int(pipe.recv())] = pipe
