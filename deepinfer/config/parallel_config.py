@@ -27,8 +27,9 @@ class ParallelConfig:
         engram_parallel_size: ranks that the rows of Engram tables are spread over; divides data x context. With 1
             every rank reads whole tables.
         num_redundant_experts: places for weights of a layer's routed experts beyond their number, at least; rounded up
-            so that all ranks have equally many. They hold second copies.
-        expert_rebalance_interval: steps from one rearrangement of the experts by their loads to the next; 0: never.
+            so that all ranks have equally many. They hold second copies; one rank by itself has none.
+        expert_rebalance_interval: steps from one rearrangement of the experts by their loads to the next; 0: never, as
+            where one rank has them all.
         expert_load_window: steps that a rearrangement looks back on.
         prefill_all_interval, prefill_any_interval: where ranks step together, a prefill step comes when every rank that
             has work wants one, asked again after so many decode steps, or when any rank does, after so many; and always

@@ -27,10 +27,11 @@ class CommandQueue:
         self._closing = threading.Event()
         threading.Thread(target=self._read, name="deepinfer-commands", daemon=True).start()
 
-    @property
-    def is_closing(self) -> bool:
-        """Whether the front end has asked for the end, also behind commands that were not taken yet."""
-        return self._closing.is_set()
+    def is_closing(self, seconds: float = 0.0) -> bool:
+        """Whether the front end has asked for the end, also behind commands that were not taken yet, or does so in the
+        next seconds.
+        """
+        return self._closing.wait(seconds)
 
     def take(self, wait: bool) -> list[WorkerCommand]:
         """All commands that are there, in order; with `wait` at least one."""

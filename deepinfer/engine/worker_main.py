@@ -20,11 +20,13 @@ from deepinfer.engine.worker_failure import WorkerFailure
 from deepinfer.engine.worker_ready import WorkerReady
 from deepinfer.engine.worker_report import WorkerReport
 from deepinfer.engine.worker_spec import WorkerSpec
+from deepinfer.errors import PeerLostError
 from deepinfer.logging import set_level, show_by_default
 from deepinfer.ops.cuda.availability import cuda_unavailable
 from deepinfer.worker.cpu_threads import usable_cores
 
 _FAILED: Final = 1  # exit code
+_CLOSE_SECONDS: Final = 0.5  # between the first and the last rank that hear of the end
 
 
 def worker_main(arguments: list[str]) -> None:
@@ -35,7 +37,8 @@ def worker_main(arguments: list[str]) -> None:
     try:
         _serve(spec, wire, commands)
     except BaseException as error:
-        if not commands.is_closing:
+        # A rank that hears of the end first leaves the others' collectives.
+        if not commands.is_closing(_CLOSE_SECONDS if isinstance(error, PeerLostError) else 0.0):
             _tell(wire, WorkerFailure.of(spec.rank, error))
             _end(_FAILED)
     _end(0)
