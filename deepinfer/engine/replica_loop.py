@@ -117,11 +117,9 @@ class ReplicaLoop:
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """See `RequestLoop`. One that still waits here goes to a worker too, which gives the output of an abort."""
-        if not self._links.pool.is_at_home:
+        if not self._links.pool.is_listening:
             return
         with self._changed, DeferredInterrupt():
-            if self._failure is not None or self._closed:
-                return
             for request_id in request_ids:
                 placed = self._placed.get(request_id)
                 if placed is None:

@@ -41,6 +41,7 @@ class WorkerPool:
         self.workers = tuple(workers)
         self._store = store
         self._process = os.getpid()
+        self._this_process = os.getpid  # kept: an open generator may end after the modules of its interpreter
         self.ready: list[WorkerReady] = []
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -69,7 +70,12 @@ class WorkerPool:
     @property
     def is_at_home(self) -> bool:
         """Whether this is the process that has started the workers, and no fork of it: what they say goes there."""
-        return os.getpid() == self._process
+        return self._this_process() == self._process
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the workers hear this process: neither a fork, nor were they ended or told to end."""
+        return not self._closing.is_set() and self.is_at_home
 
     def require_home(self) -> None:
         """EngineClosedError in a fork, see `is_at_home`."""

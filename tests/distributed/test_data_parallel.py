@@ -234,6 +234,17 @@ def test_workers_do_not_outlive_their_front_end(random_model):
     os.kill(forked, signal.SIGKILL)
 
 
+@pytest.mark.slow
+def test_a_script_may_end_with_a_call_open(random_model):
+    script = (
+        "from deepinfer import LLM\n"
+        f"llm = LLM({str(random_model)!r}, data_parallel_size=2, expert_parallel_size=2, max_model_len=64)\n"
+        "deltas = llm.stream([[5, 6]] * 4, {'max_tokens': 50, 'ignore_eos': True}); next(deltas)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "Exception" not in done.stderr, done.stderr
+
+
 def params(num_tokens):
     return SamplingParams(max_tokens=num_tokens, ignore_eos=True)
 
