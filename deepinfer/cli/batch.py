@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from deepinfer.cli import batch_groups as groups
 from deepinfer.cli import batch_options as options
 from deepinfer.cli.batch_tables import show_plan, show_status, show_story, show_verdict
 from deepinfer.cli.exit_code import ExitCode
-from deepinfer.cli.overlap_option import OverlapOption
+from deepinfer.cli.option_groups import takes
 from deepinfer.cli.reported_errors import reported_errors
 
 if TYPE_CHECKING:
@@ -21,72 +22,23 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="Durable jobs
 
 
 @app.command()
-def run(
-    input: options.Input,
-    output: options.Output,
-    format: options.Format = "auto",
-    id_column: options.IdColumn = "custom_id",
-    prompt_column: options.PromptColumn = "prompt",
-    messages_column: options.MessagesColumn = "messages",
-    params_column: options.ParamsColumn = "sampling_params",
-    chat_column: options.ChatColumn = "chat_options",
-    param_columns: options.ParamColumns = None,
-    keep_prompts: options.KeepPrompts = False,
-    token_ids: options.TokenIds = False,
-    max_tokens: options.MaxTokens = None,
-    temperature: options.Temperature = None,
-    top_p: options.TopP = None,
-    stop: options.Stop = None,
-    param: options.Params = None,
-    seed: options.Seed = 0,
-    thinking: options.Thinking = None,
-    effort: options.Effort = None,
-    model: options.Model = None,
-    revision: options.Revision = None,
-    numerics: options.Numerics = "official",
-    backend: options.Backend = "auto",
-    device: options.Device = None,
-    max_model_len: options.MaxModelLen = None,
-    max_num_seqs: options.MaxNumSeqs = None,
-    num_threads: options.NumThreads = None,
-    engine: options.EngineOptions = None,
-    range_rows: options.RangeRows = None,
-    max_row_bytes: options.MaxRowBytes = 2**24,
-    budget_tokens: options.BudgetTokens = None,
-    budget_minutes: options.BudgetMinutes = None,
-    max_failures: options.MaxFailures = None,
-    grace: options.Grace = 10.0,
-    progress: options.ShowProgress = True,
-) -> None:
+@takes(groups.job, groups.work)
+def run(given: dict[str, Any]) -> None:
     """Begin a job and work on it; the same command again goes on with it."""
-    given = {name: value for name, value in locals().items() if value is not None}
     with reported_errors():
         _work(begin_job(given), {}, given)
 
 
 @app.command()
-def resume(
-    directory: options.Directory,
-    retry_failed: options.RetryFailed = False,
-    device: options.Device = None,
-    max_num_seqs: options.MaxNumSeqs = None,
-    num_threads: options.NumThreads = None,
-    overlap: OverlapOption = None,
-    engine: options.EngineOptions = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_minutes: options.BudgetMinutes = None,
-    max_failures: options.MaxFailures = None,
-    grace: options.Grace = 10.0,
-    progress: options.ShowProgress = True,
-) -> None:
+@takes(groups.begun_job, groups.work)
+def resume(given: dict[str, Any]) -> None:
     """Go on with a job; no option is needed. Several at once are several workers."""
-    given = {name: value for name, value in locals().items() if value is not None}
     with reported_errors():
         from deepinfer.batch.batch_job import BatchJob
         from deepinfer.batch.retry import retry_failed_rows
 
-        job = BatchJob.open(directory)
-        if retry_failed:
+        job = BatchJob.open(given["directory"])
+        if given["retry_failed"]:
             typer.echo(f"{retry_failed_rows(job.directory, job.manifest):,} failed rows are done again", err=True)
         _work(job, options.engine_changes(given), given)
 
@@ -105,46 +57,16 @@ def status(directory: options.Directory, json: options.Json = False) -> None:
 
 
 @app.command()
-def plan(
-    input: options.Input,
-    output: options.Output,
-    format: options.Format = "auto",
-    id_column: options.IdColumn = "custom_id",
-    prompt_column: options.PromptColumn = "prompt",
-    messages_column: options.MessagesColumn = "messages",
-    params_column: options.ParamsColumn = "sampling_params",
-    chat_column: options.ChatColumn = "chat_options",
-    param_columns: options.ParamColumns = None,
-    keep_prompts: options.KeepPrompts = False,
-    token_ids: options.TokenIds = False,
-    max_tokens: options.MaxTokens = None,
-    temperature: options.Temperature = None,
-    top_p: options.TopP = None,
-    stop: options.Stop = None,
-    param: options.Params = None,
-    seed: options.Seed = 0,
-    thinking: options.Thinking = None,
-    effort: options.Effort = None,
-    model: options.Model = None,
-    revision: options.Revision = None,
-    numerics: options.Numerics = "official",
-    backend: options.Backend = "auto",
-    device: options.Device = None,
-    max_model_len: options.MaxModelLen = None,
-    engine: options.EngineOptions = None,
-    range_rows: options.RangeRows = None,
-    max_row_bytes: options.MaxRowBytes = 2**24,
-    json: options.Json = False,
-) -> None:
+@takes(groups.job, groups.report)
+def plan(given: dict[str, Any]) -> None:
     """Begin a job and say what it will be, without loading weights; `deepinfer batch resume OUT_DIR` runs it."""
-    given = {name: value for name, value in locals().items() if value is not None}
     with reported_errors():
         from deepinfer.batch.job_plan import JobPlan
         from deepinfer.batch.speed_book import SpeedBook
 
         job = begin_job(given)
         found = JobPlan.make(job, SpeedBook().find(job.manifest))
-    show_plan(output, found, as_json=json)
+    show_plan(given["output"], found, as_json=given["json"])
 
 
 @app.command()
