@@ -6,31 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deepinfer.worker.forward_plan import ForwardPlan
+
 
 @dataclass(frozen=True, slots=True)
-class ScratchPlan:
-    """What an executor reads of a `StepPlan`, for S sequences of equal context on the same blocks; fields as there."""
-
-    seq_ids: np.ndarray
-    cu_seqlens_q: np.ndarray
-    context_lens: np.ndarray
-    window_starts: np.ndarray
-    entry_starts: np.ndarray
-    consumer_starts: np.ndarray
-    state_slots: np.ndarray
-    block_ids: np.ndarray
-    cu_blocks: np.ndarray
-    token_ids: np.ndarray
-    positions: np.ndarray
-    lookback_ids: np.ndarray
-    remap: np.ndarray
-    draft_caps: np.ndarray
-    max_lens: np.ndarray
-    num_draft_rows: int
-    rate_factors: np.ndarray
-    kind: str = "decode"
-    previous_step_id: int = -1
-    keeps_draft_context: bool = True
+class ScratchPlan(ForwardPlan):
+    """A decode step of S sequences of equal context on the same blocks."""
 
     @classmethod
     def build(
@@ -48,6 +29,8 @@ class ScratchPlan:
         offsets = np.arange(len(token_ids), dtype=np.int32) - np.repeat(firsts, lengths)
         count = len(lengths)
         return cls(
+            kind="decode",
+            previous_step_id=-1,
             seq_ids=np.arange(count),
             cu_seqlens_q=np.concatenate((np.zeros(1, np.int32), ends)),
             context_lens=np.full(count, context_len, np.int32),
@@ -65,4 +48,5 @@ class ScratchPlan:
             max_lens=np.full(count, context_len + max(lengths) + 1, np.int32),
             num_draft_rows=len(token_ids) - count,
             rate_factors=np.ones(max(lengths) - 1, np.float32),
+            keeps_draft_context=True,
         )

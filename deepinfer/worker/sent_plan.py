@@ -7,36 +7,18 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from deepinfer.core.step_plan import StepPlan
+from deepinfer.worker.forward_plan import ForwardPlan
 
 
 @dataclass(frozen=True, slots=True)
-class SentPlan:
-    """What a forward pass reads of a plan, see `StepPlan`, and the rows whose hidden states are wanted.
+class SentPlan(ForwardPlan):
+    """The plan of a forward pass with what has to be done around it.
 
     Attributes:
-        wanted_rows: int64 [L], ascending.
+        slot_copies, block_copies: before it, see `StepPlan`.
+        wanted_rows: int64 [L] rows whose hidden states are wanted, ascending.
     """
 
-    kind: str
-    previous_step_id: int
-    seq_ids: np.ndarray
-    cu_seqlens_q: np.ndarray
-    context_lens: np.ndarray
-    window_starts: np.ndarray
-    entry_starts: np.ndarray
-    consumer_starts: np.ndarray
-    state_slots: np.ndarray
-    block_ids: np.ndarray
-    cu_blocks: np.ndarray
-    token_ids: np.ndarray
-    positions: np.ndarray
-    lookback_ids: np.ndarray
-    remap: np.ndarray
-    draft_caps: np.ndarray
-    max_lens: np.ndarray
-    num_draft_rows: int
-    rate_factors: np.ndarray
-    keeps_draft_context: bool
     slot_copies: np.ndarray
     block_copies: np.ndarray
     wanted_rows: np.ndarray
