@@ -7,7 +7,7 @@ from typing import Self
 import torch
 
 from tilelang_ops.index.arrange_queries import arrange_queries
-from tilelang_ops.index.block_best import block_best
+from tilelang_ops.index.block_maxima import block_maxima
 from tilelang_ops.index.index_scores import PagedKeys
 from tilelang_ops.index.key_words import WORDS_ARCH, takes_words
 from tilelang_ops.index.row_scores import row_scores
@@ -70,7 +70,7 @@ class Bf16Selection:
 
     def maxima(self, scores: torch.Tensor, num_visible: torch.Tensor) -> torch.Tensor:
         """[T, blocks] best scores of blocks of entries; +inf for the newest."""
-        return block_best(scores, num_visible, max_visible=self._rule.max_visible, block_size=self._rule.block_size)
+        return block_maxima(scores, num_visible, max_visible=self._rule.max_visible, block_size=self._rule.block_size)
 
     def blocks(self, maxima: torch.Tensor, num_visible: torch.Tensor) -> torch.Tensor:
         """int64 [T, num_blocks]."""

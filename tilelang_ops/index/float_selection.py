@@ -45,7 +45,7 @@ class FloatSelection:
 
     def maxima(self, scores: torch.Tensor, num_visible: torch.Tensor) -> torch.Tensor:
         """[T, blocks] best scores of blocks of entries; +inf for the newest."""
-        return block_maxima(scores, num_visible, block_size=self._rule.block_size)
+        return block_maxima(scores, num_visible, max_visible=scores.shape[1], block_size=self._rule.block_size)
 
     def blocks(self, maxima: torch.Tensor, num_visible: torch.Tensor) -> torch.Tensor:
         """int64 [T, num_blocks]."""

@@ -16,7 +16,7 @@ from tests.gpu.poison import poisoned_memory
 pytestmark = pytest.mark.gpu
 pytest.importorskip("tilelang")
 
-from tilelang_ops.index.block_best import block_best  # noqa: E402
+from tilelang_ops.index.block_maxima import block_maxima  # noqa: E402
 from tilelang_ops.index.select_best import select_best  # noqa: E402
 
 
@@ -88,7 +88,7 @@ def test_blocks(device: torch.device, kind: str, shape: tuple[int, int], k: int)
     size = 8
     scores, clean, visible = make_scores(device, shape, kind)
     with poisoned_memory():
-        maxima = block_best(scores, visible, max_visible=shape[1], block_size=size)
+        maxima = block_maxima(scores, visible, max_visible=shape[1], block_size=size)
         options = {"num_columns": -(-shape[1] // size), "least": 0, "block_size": size, "of_blocks": True}
         got = select_best(maxima, visible, k, **options)
     check(got, reference_blocks(clean, visible, block_size=size, num_blocks=k))

@@ -86,7 +86,7 @@ def test_blocks(device: torch.device, shape: tuple[int, int], kind: str, num_blo
     garbled, scores, visible = make_scores(device, shape, kind)
     expected = reference_blocks(scores, visible, block_size=size, num_blocks=num_blocks)
     with poisoned_memory():
-        maxima = block_maxima(garbled, visible, block_size=size)
+        maxima = block_maxima(garbled, visible, max_visible=garbled.shape[1], block_size=size)
         got = select_best_blocks(maxima, visible, num_blocks, block_size=size)
     check(got, expected)
     if shape[1] > 512:
