@@ -53,7 +53,7 @@ class ExpertBalancer:
 
     def end_step(self) -> None:
         """Behind every step, also one without rows here."""
-        self._window.add(np.stack([exchange.take_counts() for exchange in self._exchanges]))
+        self._window.add(np.stack([exchange.table.take_counts() for exchange in self._exchanges]))
         self._steps_left -= 1
         if self._steps_left == 0:
             self._steps_left = self._interval

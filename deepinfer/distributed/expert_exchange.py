@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 
 from deepinfer.distributed.expert_placement import ExpertPlacement
+from deepinfer.distributed.place_table import PlaceTable
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.distributed.row_packing import RowPacking
 
@@ -24,6 +24,7 @@ class ExpertExchange:
     Attributes:
         num_experts: logical experts.
         placement: of this one layer.
+        table: the same on the device, and how often rows of this rank have picked each expert.
         own_experts: logical experts in this rank's places, in order.
         weights: [places of this rank, ...] each, what the experts consist of; moved by `ExpertMover`.
     """
@@ -40,9 +41,10 @@ class ExpertExchange:
         self._comm = comm
         self.num_experts = num_experts
         self.weights: tuple[torch.Tensor, ...] = ()
-        self._counts = torch.zeros(num_experts, dtype=torch.int64)
         num_places = ExpertPlacement.round_up(num_experts, num_redundant, comm.size)
-        self.place_by(ExpertPlacement.initial(1, num_experts, num_places, comm.size))
+        placement = ExpertPlacement.initial(1, num_experts, num_places, comm.size)
+        self.table = PlaceTable(placement, comm.rank)
+        self.place_by(placement)
 
     def place_by(self, placement: ExpertPlacement) -> None:
         """Take a placement of this one layer; the weights lie there, or are about to be read."""
@@ -50,14 +52,7 @@ class ExpertExchange:
         self._num_slots = placement.slots_per_rank
         first = self._comm.rank * self._num_slots
         self.own_experts = placement.physical_to_logical[0, first : first + self._num_slots].tolist()
-        self._copies = torch.from_numpy(placement.logical_to_physical[0].copy())
-        self._num_copies = torch.from_numpy(placement.replica_counts[0].copy())
-
-    def take_counts(self) -> np.ndarray:
-        """Picks of each expert by this rank's rows since the last call: int64 [num_experts]."""
-        counts = self._counts.cpu().numpy().copy()
-        self._counts.zero_()
-        return counts
+        self.table.take(placement)
 
     def run(
         self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, packing: RowPacking, compute: Compute
@@ -75,8 +70,8 @@ class ExpertExchange:
         Returns:
             [T, k, D] in the activation dtype.
         """
-        self._count(ids)
-        places = self._places(ids)
+        self.table.count(ids)
+        places = self.table.places(ids)
         owners, slots = places // self._num_slots, places % self._num_slots
         ranks = torch.arange(self._comm.size, device=x.device)
         goes = (owners == ranks[:, None, None]).any(2)  # [size, T]
@@ -104,15 +99,3 @@ class ExpertExchange:
         if not row.shape[0]:
             return x.new_empty((0, x.shape[1]), dtype=packing.act_dtype)
         return compute(x[row], slots[row, pick].unsqueeze(1), weights[row, pick].unsqueeze(1))
-
-    def _count(self, ids: torch.Tensor) -> None:
-        if self._counts.device != ids.device:
-            self._counts = self._counts.to(ids.device)
-        self._counts += torch.bincount(ids.flatten(), minlength=self.num_experts)
-
-    def _places(self, ids: torch.Tensor) -> torch.Tensor:
-        """Physical place int64 [T, k] that serves each pick: copies take turns over the rows."""
-        if self._copies.device != ids.device:
-            self._copies, self._num_copies = self._copies.to(ids.device), self._num_copies.to(ids.device)
-        turn = torch.arange(ids.shape[0], device=ids.device)[:, None] + self._comm.rank
-        return self._copies[ids, turn % self._num_copies[ids]]

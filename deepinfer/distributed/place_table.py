@@ -1,0 +1,54 @@
+"""Where the experts of one layer lie, and how often each is picked, on the device that picks them."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from deepinfer.distributed.expert_placement import ExpertPlacement
+
+
+class PlaceTable:
+    """Tensors that stay where they are, once rows have come from their device: another placement is written over the
+    old one, so that what was captured in a graph finds it.
+
+    Args:
+        placement: of this layer alone.
+        rank: this one's place in the group.
+    """
+
+    def __init__(self, placement: ExpertPlacement, rank: int) -> None:
+        self._rank = rank
+        self._copies = torch.from_numpy(placement.logical_to_physical[0].copy())
+        self._num_copies = torch.from_numpy(placement.replica_counts[0].copy())
+        self._counts = torch.zeros(placement.num_logical, dtype=torch.int64)
+
+    @torch.inference_mode()  # as the tensors may have moved in such a forward pass
+    def take(self, placement: ExpertPlacement) -> None:
+        """Another placement of as many experts in as many places."""
+        self._copies.copy_(torch.from_numpy(placement.logical_to_physical[0].copy()))
+        self._num_copies.copy_(torch.from_numpy(placement.replica_counts[0].copy()))
+
+    def places(self, ids: torch.Tensor) -> torch.Tensor:
+        """Physical place int64 [T, k] that serves each pick ids int64 [T, k]: copies take turns over the rows."""
+        self._follow(ids.device)
+        turn = torch.arange(ids.shape[0], device=ids.device)[:, None] + self._rank
+        return self._copies[ids, turn % self._num_copies[ids]]
+
+    def count(self, ids: torch.Tensor, is_real: torch.Tensor | None = None) -> None:
+        """Note the picks ids int64 [T, k]; of rows that are padding, is_real bool [T], none."""
+        self._follow(ids.device)
+        times = torch.ones_like(ids) if is_real is None else is_real[:, None].expand_as(ids).to(torch.int64)
+        self._counts.scatter_add_(0, ids.flatten(), times.flatten())
+
+    @torch.inference_mode()
+    def take_counts(self) -> np.ndarray:
+        """Picks of each expert since the last call: int64 [num_experts]."""
+        counts = self._counts.cpu().numpy().copy()
+        self._counts.zero_()
+        return counts
+
+    def _follow(self, device: torch.device) -> None:
+        if self._copies.device != device:
+            self._copies, self._num_copies = self._copies.to(device), self._num_copies.to(device)
+            self._counts = self._counts.to(device)
