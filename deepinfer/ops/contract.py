@@ -139,10 +139,12 @@ class Ops(Protocol):
         limit: float,
         quantize: bool,
         act_dtype: torch.dtype,
+        likely: int | None = None,
     ) -> torch.Tensor:
         """x [T, D], ids int64 [T, k], weights f32 [T, k], w1 and w3 [E, I, D], w2 [E, D, I], shared (w1, w3, w2) of one
-        expert -> act_dtype [T, D]. k may be 0 with a shared expert, and 1 without (None): parts of a sum that is made
-        elsewhere.
+        expert -> act_dtype [T, D]. k may be 0 with a shared expert. Without (None): parts of a sum that is made
+        elsewhere, [T * k, D], each pick's output by itself; an id of -1 is then no pick, and its output is anything.
+        Of such a call about `likely` ids are picks (None: all), which chooses kernels.
         """
         ...
 

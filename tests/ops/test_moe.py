@@ -108,3 +108,19 @@ def test_parts_add_up_to_the_whole(ops: Ops, quantize: bool, dtype: torch.dtype)
         total += ops.moe(x, ids[:, one], weights[:, one], *stacks, None, **options)
     total += ops.moe(x, ids[:, :0], weights[:, :0], *stacks, shared, **options)
     assert torch.equal(total.to(dtype), ops.moe(x, ids, weights, *stacks, shared, **options))
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+def test_picks_by_themselves(ops: Ops, quantize: bool):
+    """Without a shared expert: what one pick gives, bit by bit, beside others and beside none (-1)."""
+    stacks, _ = _stacks()
+    x, weights = normal(7, DIM), normal(7, TOP_K, seed=7).abs()
+    ids = torch.randint(-1, EXPERTS, (7, TOP_K))
+    ids[3], ids[5, 1] = -1, 0
+    options = {"limit": 1.5, "quantize": quantize, "act_dtype": torch.float32}
+    got = ops.moe(x, ids, weights, *stacks, None, likely=15, **options).view(7, TOP_K, DIM)
+    for row, pick in (ids >= 0).nonzero().tolist():
+        one, place = slice(row, row + 1), slice(pick, pick + 1)
+        alone = ops.moe(x[one], ids[one, place], weights[one, place], *stacks, None, **options)
+        assert torch.equal(got[row, pick], alone[0])
+    assert ops.moe(x, torch.full_like(ids, -1), weights, *stacks, None, **options).shape == (7 * TOP_K, DIM)

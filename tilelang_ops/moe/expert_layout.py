@@ -93,7 +93,8 @@ def expert_layout_kernel(arch: str, num_experts: int) -> Any:
                 found[0] = -1
                 if place < num_assignments:
                     found[0] = T.Cast("int32", ids[place])
-                    T.atomic_add(counts[found[0]], 1)
+                    if found[0] >= 0:
+                        T.atomic_add(counts[found[0]], 1)
                 for j in experts:
                     mask[0] = T.ballot(found[0] == first + j)
                     cursor[j] += T.call_extern("int32", "moe_count_bits", mask[0])
@@ -161,7 +162,8 @@ def expert_layout_kernel(arch: str, num_experts: int) -> Any:
 
 def expert_layout(ids: torch.Tensor, weights: torch.Tensor, num_experts: int, tile_rows: int) -> ExpertLayout:
     """Lay out ids int64 [T, k] in 0 .. num_experts - 1 and weights float32 [T, k], for tiles of `tile_rows`
-    assignments, a multiple of 8.
+    assignments, a multiple of 8. An id of -1 is left out: `order` and `weights` end with as many places that hold
+    anything.
     """
     num_assignments = ids.numel()
     bound = num_assignments // tile_rows + min(num_experts, num_assignments)

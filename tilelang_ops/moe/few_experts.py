@@ -54,27 +54,28 @@ def few_forms(num_assigned: int, num_experts: int, processors: int) -> tuple[Few
     return _SEVERAL if expected <= processors else _MORE
 
 
-def takes_few(num_rows: int, top_k: int, experts: ExpertWeights) -> bool:
+def takes_few(num_rows: int, num_picks: int, experts: ExpertWeights) -> bool:
     """Whether this is the form for so many rows; without picks, of the shared expert alone."""
     fits = max(experts.dim, experts.hidden_dim) <= _WIDEST
-    return fits and (num_rows * top_k <= _MEAN_ROWS * experts.num_experts if top_k else num_rows <= FEW_ROWS)
+    return fits and (num_picks <= _MEAN_ROWS * experts.num_experts if num_picks else num_rows <= FEW_ROWS)
 
 
 def few_experts(
-    x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: ExpertWeights, limit: float
+    x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: ExpertWeights, limit: float, likely: int
 ) -> torch.Tensor:
     """bf16 [T * k + T, D]: every assignment's output, then the shared expert's; without the latter [T * k, D].
 
     Args:
         x: bf16 [T, D] contiguous.
-        ids: int64 [T, k] experts, best first.
+        ids: int64 [T, k] experts, best first; without a shared expert -1 for none, whose output is left as it is.
         weights: float32 [T, k].
         experts: of the layer.
         limit: swiglu_limit.
+        likely: about how many ids are experts.
     """
     (num_rows, top_k), device, arch = ids.shape, x.device, arch_of(x.device)
     num_assigned, num_shared = num_rows * top_k, experts.num_shared(num_rows)
-    single = num_rows == 1  # its assignments are their own tiles, and no list is read
+    single = num_rows == 1 and experts.shared is not None  # its assignments are their own tiles, and no list is read
     if single or not num_assigned:
         layout = no_layout(device, max(num_assigned, 1))
     else:
@@ -82,7 +83,7 @@ def few_experts(
     flat_ids = ids.reshape(-1) if num_assigned else ids.new_empty(1)
     lists = (layout.tile_expert, layout.tile_begin, layout.tile_count, layout.tiles_used)
     blocks = num_processors(device)
-    form, down_form = _ONE_ROW if single else few_forms(num_assigned, experts.num_experts, blocks)
+    form, down_form = _ONE_ROW if single else few_forms(likely, experts.num_experts, blocks)
     statics = {"dim": experts.dim, "hidden_dim": experts.hidden_dim, "single": single}
     order = layout.order
     hidden = torch.empty((num_assigned + num_shared, experts.hidden_dim), dtype=torch.bfloat16, device=device)

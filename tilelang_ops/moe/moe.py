@@ -1,5 +1,7 @@
 """Mixture of experts: routed FP4 experts and the shared FP8 expert of a step's rows."""
 
+import math
+
 import torch
 
 from tilelang_ops.jit.arch import arch_of, is_sm100
@@ -23,6 +25,7 @@ def moe(
     *,
     limit: float,
     batch_invariant: bool = False,
+    likely: int | None = None,
 ) -> torch.Tensor:
     """Sum of the chosen experts' outputs, each rounded to bf16, rank by rank, and the shared expert's; rounded once.
 
@@ -33,23 +36,24 @@ def moe(
         ids: int64 [T, k] experts, best first.
         weights: float32 [T, k].
         routed: (codes, scales) of w1, w3 and w2, see `ExpertWeights`.
-        shared: the same of the shared expert. None: the one routed expert (k = 1) alone; with k = 0 the shared expert
-            is alone.
+        shared: the same of the shared expert, which with k = 0 is alone. None: each pick's output by itself; an id of
+            -1 is no pick, and its output is whatever was there.
         limit: swiglu_limit.
         batch_invariant: one order of sums for all numbers of rows: the form for many.
+        likely: about how many ids are picks, to choose the form by; None: all.
 
     Returns:
-        bf16 [T, D].
+        bf16 [T, D]; without a shared expert [T * k, D].
     """
     rows_per_pass = max(1, _MAX_ASSIGNMENTS // max(ids.shape[1], 1))
     if x.shape[0] == 0:
         return torch.empty_like(x)
-    assert shared is not None or ids.shape[1] == 1, f"{ids.shape[1]} experts a row without a shared one"
     experts = ExpertWeights(routed, shared)
+    share = 1.0 if likely is None else likely / max(ids.numel(), 1)
     if x.shape[0] <= rows_per_pass:
-        return _one_pass(x, ids, weights, experts, limit, batch_invariant)
+        return _one_pass(x, ids, weights, experts, limit, batch_invariant, share)
     parts = zip(x.split(rows_per_pass), ids.split(rows_per_pass), weights.split(rows_per_pass), strict=True)
-    return torch.cat([_one_pass(*part, experts, limit, batch_invariant) for part in parts])
+    return torch.cat([_one_pass(*part, experts, limit, batch_invariant, share) for part in parts])
 
 
 def _one_pass(
@@ -59,14 +63,16 @@ def _one_pass(
     experts: ExpertWeights,
     limit: float,
     batch_invariant: bool,
+    share: float,
 ) -> torch.Tensor:
     num_rows, top_k = ids.shape
-    if not batch_invariant and takes_few(num_rows, top_k, experts):
-        out = few_experts(x, ids, weights, experts, limit)
+    likely = math.ceil(num_rows * top_k * share)
+    if not batch_invariant and takes_few(num_rows, likely, experts):
+        out = few_experts(x, ids, weights, experts, limit, likely)
     elif is_sm100(arch_of(x.device)):
         out = tile_experts(x, ids, weights, experts, limit, batch_invariant)
     else:
-        out = stream_experts(x, ids, weights, experts, limit)
+        out = stream_experts(x, ids, weights, experts, limit, likely)
     if not top_k or experts.shared is None:
         return out
     return combine(out[: num_rows * top_k].view(num_rows, top_k, -1), out[num_rows * top_k :])

@@ -48,12 +48,12 @@ def stream_form(num_assigned: int, num_experts: int) -> StreamForm:
 
 
 def stream_experts(
-    x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: ExpertWeights, limit: float
+    x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: ExpertWeights, limit: float, likely: int
 ) -> torch.Tensor:
     """bf16 [T * k + T, D]: every assignment's output, then the shared expert's; arguments as of `few_experts`."""
     (num_rows, top_k), device, arch = ids.shape, x.device, arch_of(x.device)
     num_assigned, num_shared = num_rows * top_k, experts.num_shared(num_rows)
-    form = stream_form(num_assigned, experts.num_experts) if top_k else stream_form(num_rows, 1)
+    form = stream_form(likely, experts.num_experts) if top_k else stream_form(num_rows, 1)
     statics = {"dim": experts.dim, "hidden_dim": experts.hidden_dim, **form.statics()}
     rows = operand_rows(x)
     if num_assigned:

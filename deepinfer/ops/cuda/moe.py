@@ -22,6 +22,7 @@ def moe(
     limit: float,
     quantize: bool,
     act_dtype: torch.dtype,
+    likely: int | None = None,
 ) -> torch.Tensor:
     """See `Ops.moe`. The kernels are for bf16, quantized activations, FP4 experts, an FP8 shared one and widths that 32
     divides; everything else takes the reference's form.
@@ -41,4 +42,5 @@ def moe(
         None if shared is None else tuple((weight.codes, weight.scales) for weight in shared),
         limit=limit,
         batch_invariant=batch_invariant,
+        likely=likely,
     )

@@ -34,6 +34,7 @@ def moe(
     limit: float,
     quantize: bool,
     act_dtype: torch.dtype,
+    likely: int | None = None,
 ) -> torch.Tensor:
     """Sum of the chosen experts' outputs and the shared expert's (spec/model.md 8).
 
@@ -47,10 +48,12 @@ def moe(
         w1: gate stack [E, I, D].
         w3: up stack [E, I, D].
         w2: down stack [E, D, I].
-        shared: (w1, w3, w2) of the shared expert, of the same sizes; None: the one routed expert (k = 1) alone.
+        shared: (w1, w3, w2) of the shared expert, of the same sizes. None: each pick's output by itself, [T * k, D]; an
+            id of -1 is no pick, and gets zeros.
         limit: swiglu_limit.
         quantize: whether inputs and hidden vectors pass Q8/32.
         act_dtype: bf16 or float32.
+        likely: how many ids are picks, about; a hint that is not needed here.
 
     Returns:
         act_dtype [T, D].
@@ -88,10 +91,14 @@ def _routed(
     stacks: tuple[QuantizedWeight, QuantizedWeight, QuantizedWeight],
     options: _Options,
 ) -> torch.Tensor:
-    """Outputs act_dtype [T, D] of one routed expert a row, ids [T, 1], for rows that have passed Q8/32."""
-    assert ids.shape[1] == 1, f"{ids.shape[1]} experts a row without a shared one"
-    layout = ExpertLayout.from_assignments(ids.reshape(-1), stacks[0].codes.shape[0])
-    gate, up = expert_matmul(x, stacks[:2], layout)
-    hidden = gated_hidden(gate, up, weights.reshape(-1), **options)
-    (routed,) = expert_matmul(hidden, stacks[2:], layout)
-    return routed.to(options["act_dtype"])
+    """Outputs act_dtype [T * k, D] of each pick, ids [T, k], for rows that have passed Q8/32; zeros for an id of -1."""
+    ids, top_k = ids.reshape(-1), ids.shape[1]
+    outputs = x.new_zeros((ids.shape[0], x.shape[1]), dtype=options["act_dtype"])
+    picks = (ids >= 0).nonzero().squeeze(1)
+    if picks.shape[0]:
+        layout = ExpertLayout.from_assignments(ids[picks], stacks[0].codes.shape[0])
+        gate, up = expert_matmul(x[picks // top_k], stacks[:2], layout)
+        hidden = gated_hidden(gate, up, weights.reshape(-1)[picks], **options)
+        (routed,) = expert_matmul(hidden, stacks[2:], layout)
+        outputs[picks] = routed.to(options["act_dtype"])
+    return outputs

@@ -58,3 +58,25 @@ def test_one_expert_takes_everything(device):
     assert layout.order.tolist() == list(range(1000))
     assert layout.tile_count.tolist()[:16] == [64] * 15 + [40]
     assert layout.tiles_used.tolist() == [16]
+
+
+def test_ids_that_are_no_experts(device):
+    """Those of -1 are in no tile, and nothing is counted for them."""
+    from tilelang_ops.moe.expert_layout import expert_layout
+
+    generator = fresh_generator(device)
+    for share in (0.0, 0.1, 0.9):
+        ids = random_choice(300, 48, 6, generator)
+        ids[torch.rand(ids.shape, generator=generator, device=device) >= share] = -1
+        with poisoned_memory():
+            layout = expert_layout(ids, torch.rand(ids.shape, device=device), 48, 8)
+        flat, used = ids.reshape(-1), int((ids >= 0).sum())
+        what = f"share {share}, seed {generator.initial_seed()}"
+        want = torch.argsort(torch.where(flat < 0, 48, flat), stable=True)[:used]
+        assert torch.equal(layout.order[:used].long(), want), what
+        tiles = even_tiles(torch.bincount(flat[flat >= 0], minlength=48).tolist(), 8)
+        assert layout.tiles_used.tolist() == [len(tiles)], what
+        assert layout.tile_expert[: len(tiles)].tolist() == [expert for expert, _, _ in tiles], what
+        assert layout.tile_count.tolist() == [count for _, _, count in tiles] + [0] * (
+            len(layout.tile_count) - len(tiles)
+        )

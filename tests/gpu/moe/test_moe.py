@@ -34,7 +34,7 @@ def operand_place(column):
     return operand_place(column)
 
 
-def run(device, x, ids, weights, experts: RandomExperts, *, invariant=False):
+def run(device, x, ids, weights, experts: RandomExperts, *, invariant=False, likely=None):
     from deepinfer.ops.cuda.moe import moe
 
     with poisoned_memory():
@@ -48,6 +48,7 @@ def run(device, x, ids, weights, experts: RandomExperts, *, invariant=False):
             limit=LIMIT,
             quantize=True,
             act_dtype=torch.bfloat16,
+            likely=likely,
         )
 
 
@@ -291,6 +292,25 @@ def test_one_kind_of_expert_alone(device, size, invariant):
                 assert_close(got, expected(x, ids, weights, part), what)
             assert got.shape == (num_rows, dim), what
             assert torch.equal(run(device, x, ids, weights, part, invariant=invariant), got), f"{what}: moved"
+
+
+@pytest.mark.parametrize("invariant", [False, True])
+@pytest.mark.parametrize("size", [MINI, ODD, WIDE])
+def test_picks_by_themselves(device, size, invariant):
+    """Without the shared expert, where some ids or all are no picks; the form follows the number of those that are."""
+    num_experts, top_k, dim, hidden_dim = size
+    generator = fresh_generator(device)
+    experts = RandomExperts(random_experts(num_experts, dim, hidden_dim, generator).routed, None)
+    for num_rows, share in ((1, 1.0), (1, 0.0), (5, 0.4), (40, 0.1), (40, 0.0), (300, 0.25)):
+        x, weights = random_rows(num_rows, dim, top_k, generator)
+        ids = random_choice(num_rows, num_experts, top_k, generator)
+        ids[torch.rand(ids.shape, generator=generator, device=device) >= share] = -1
+        picks = ids.reshape(-1) >= 0
+        got = run(device, x, ids, weights, experts, invariant=invariant, likely=int(picks.sum()))
+        what = f"T {num_rows}, size {size}, invariant {invariant}, seed {generator.initial_seed()}"
+        assert got.shape == (num_rows * top_k, dim), what
+        if picks.any():
+            assert_close(got[picks], expected(x, ids, weights, experts)[picks], what)
 
 
 def test_more_rows_than_a_pass(device):
