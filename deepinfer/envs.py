@@ -18,6 +18,7 @@ from deepinfer.errors import ConfigError
 PREFIX = "DEEPINFER_"
 _MAX_DIGITS = 18
 _MIN_TEMPERATURE = 1e-5
+_NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 
 
 class EnvUse(StrEnum):
@@ -360,6 +361,10 @@ def torchrun_variables() -> dict[str, str] | None:
 
 
 def child_environment(package_home: str) -> dict[str, str]:
-    """The environment of a process that is to find this package, wherever this process has found it."""
+    """The environment of a process that is to find this package, wherever this process has found it.
+
+    NVLink multicast is off there unless the user says otherwise: a program that uses it and is killed can leave GPUs
+    that others share out of order.
+    """
     paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**_NO_MULTICAST, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}

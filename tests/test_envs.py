@@ -9,7 +9,7 @@ import pytest
 
 from deepinfer import ConfigError
 from deepinfer.engine.engine_options import engine_config
-from deepinfer.envs import VARIABLES, EnvUse, read_environment
+from deepinfer.envs import VARIABLES, EnvUse, child_environment, read_environment
 
 DOCUMENTED = """
 ACCELERATOR JIT_CACHE_DIR COMPUTE_SUM_SMALLER_PROBS BATCH_INVARIANT DISABLE_SYNC_GUARD CPP_LOG_LEVEL GC_INTERVAL_STEP
@@ -163,3 +163,11 @@ def test_case_30_import_takes_no_torch_and_starts_nothing() -> None:
 
 def test_use_is_a_plain_word() -> None:
     assert {use.value for use in EnvUse} == {"field", "setting", "ignored", "refused", "checked"}
+
+
+def test_children_have_no_multicast_unless_told(monkeypatch):
+    monkeypatch.delenv("NCCL_NVLS_ENABLE", raising=False)
+    monkeypatch.setenv("TORCH_SYMM_MEM_DISABLE_MULTICAST", "0")
+    child = child_environment("/here")
+    assert (child["NCCL_NVLS_ENABLE"], child["TORCH_SYMM_MEM_DISABLE_MULTICAST"]) == ("0", "0")
+    assert child["PYTHONPATH"].startswith("/here")

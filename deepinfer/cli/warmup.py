@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from deepinfer.cli.reported_errors import reported_errors
 from deepinfer.errors import ConfigError
+
+_MAX_RANKS: Final = 4096
 
 
 def warmup(
@@ -21,6 +23,10 @@ def warmup(
     ] = None,
     arch: Annotated[str, typer.Option(help="Architectures, separated by commas.")] = "sm_90a",
     block_size: Annotated[int, typer.Option(min=1, help="Tokens of a cache block.")] = 128,
+    expert_parallel: Annotated[
+        str, typer.Option(help="Also for so many ranks that share the experts, e.g. 2,4,8.")
+    ] = "",
+    redundant_experts: Annotated[int, typer.Option(min=0, help="num_redundant_experts of these ranks.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Compiler processes.")] = 2,
     check: Annotated[bool, typer.Option("--check", help="Fail unless every kernel has its instruction.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
@@ -28,7 +34,8 @@ def warmup(
     """Fill the kernel cache (DEEPINFER_JIT_CACHE_DIR) for a GPU that need not be here."""
     begin, total, faults = time.perf_counter(), 0, 0
     with reported_errors():
-        cache, kernels = _begun(models or [], arch.split(","), block_size, jobs)
+        ranks = _numbers(expert_parallel)
+        cache, kernels = _begun(models or [], arch.split(","), (block_size, ranks, redundant_experts), jobs)
         for kernel in kernels:
             total, faults = total + 1, faults + bool(kernel.fault)
             typer.echo(json_format.dumps(asdict(kernel)) if json else _line(kernel))
@@ -38,8 +45,20 @@ def warmup(
         raise typer.Exit(1)
 
 
-def _begun(models: list[Path], arches: list[str], block_size: int, jobs: int) -> tuple[Path, Iterator[Any]]:
-    """Folder of the kernel cache, and the kernels as they are finished."""
+def _numbers(text: str) -> list[int]:
+    words = text.split(",") if text else []
+    if not all(word.isascii() and word.isdigit() and 1 <= int(word) <= _MAX_RANKS for word in words):
+        raise ConfigError(f"--expert-parallel {text!r}: expected numbers of ranks separated by commas, such as 2,4,8")
+    return [int(word) for word in words]
+
+
+def _begun(
+    models: list[Path], arches: list[str], sizes: tuple[int, list[int], int], jobs: int
+) -> tuple[Path, Iterator[Any]]:
+    """Folder of the kernel cache, and the kernels as they are finished.
+
+    `sizes`: of a cache block; numbers of ranks that share the experts; redundant experts.
+    """
     from deepinfer.config.model_config import DeepSeekV41Config
     from deepinfer.engine.model_path import bundled_model_path
     from deepinfer.envs import read_environment
@@ -57,8 +76,20 @@ def _begun(models: list[Path], arches: list[str], block_size: int, jobs: int) ->
         if arch not in ARCHES:
             raise ConfigError(f"--arch {arch!r}: expected one of {', '.join(ARCHES)}")
     configs = [DeepSeekV41Config.from_path(path) for path in models or [bundled_model_path()]]
-    sizes = [model_sizes(config, block_size, _num_drafts(config)) for config in configs]
-    return cache, compile_kernels(sizes, arches, jobs)
+    block_size, num_ranks, redundant = sizes
+    of_models = [
+        model_sizes(config, block_size, _num_drafts(config), _places(config, num_ranks, redundant))
+        for config in configs
+    ]
+    return cache, compile_kernels(of_models, arches, jobs)
+
+
+def _places(config: Any, num_ranks: list[int], num_redundant: int) -> tuple[int, ...]:
+    """For experts of a layer, and of a draft stage, on one of so many ranks."""
+    from deepinfer.distributed.expert_placement import ExpertPlacement
+
+    counts = (config.n_routed_experts, *((config.dspark_n_routed_experts,) if _num_drafts(config) else ()))
+    return tuple(ExpertPlacement.round_up(count, num_redundant, n) // n for n in num_ranks for count in counts)
 
 
 def _num_drafts(config: Any) -> int:

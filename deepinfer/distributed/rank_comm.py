@@ -31,6 +31,17 @@ class RankComm:
         self.size = len(self.ranks)
         self._group = group
 
+    def meet(self, device: torch.device) -> None:
+        """Connect to all others for tensors on `device`, once, before memory is planned.
+
+        NCCL connects, and takes buffers in a GPU's memory, when a group is first used, each kind of exchange for
+        itself; and what some ranks of a group alone do (`move`) must not be the first that the group does.
+        """
+        rows = torch.zeros((self.size, 1), dtype=torch.uint8, device=device)
+        ones = [1] * self.size
+        self.exchange_rows(rows, ones, ones)
+        self.gather_rows(rows[:1], ones)
+
     def gather_numbers(self, numbers: Sequence[int]) -> np.ndarray:
         """Everybody's numbers: int64 [size, n]."""
         own = torch.tensor(list(numbers), dtype=torch.int64)

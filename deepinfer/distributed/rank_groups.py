@@ -47,8 +47,8 @@ class RankGroups:
         return None if self.engram is None else RowShards(self.engram, num_rows)
 
     @classmethod
-    def join(cls, sizes: ParallelConfig, rank: int) -> RankGroups:
-        """Called by every rank of a world that `join_world` has been called in, with the same sizes."""
+    def join(cls, sizes: ParallelConfig, rank: int, device: torch.device) -> RankGroups:
+        """Called by every rank of a world that `join_world` has been called in, with the same sizes and device."""
         layout = RankLayout(sizes)
         made: dict[RankGroup, dist.ProcessGroup] = {}
 
@@ -65,6 +65,9 @@ class RankGroups:
         context = comm("context_group") if sizes.context_parallel_size > 1 else None
         experts = comm("expert_group") if sizes.expert_parallel_size > 1 else None
         engram = comm("engram_group") if sizes.engram_parallel_size > 1 else None
+        for own in (context, experts):
+            if own is not None:
+                own.meet(device)
         return cls(sizes, lockstep, context, experts, engram)
 
 

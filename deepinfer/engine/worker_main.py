@@ -20,10 +20,11 @@ from deepinfer.engine.worker_failure import WorkerFailure
 from deepinfer.engine.worker_ready import WorkerReady
 from deepinfer.engine.worker_report import WorkerReport
 from deepinfer.engine.worker_spec import WorkerSpec
-from deepinfer.errors import PeerLostError
+from deepinfer.errors import ConfigError, PeerLostError
 from deepinfer.logging import set_level, show_by_default
 from deepinfer.ops.cuda.availability import cuda_unavailable
 from deepinfer.worker.cpu_threads import usable_cores
+from deepinfer.worker.device import resolve_device
 
 _FAILED: Final = 1  # exit code
 _CLOSE_SECONDS: Final = 0.5  # between the first and the last rank that hear of the end
@@ -52,6 +53,8 @@ def _serve(spec: WorkerSpec, wire: Wire, commands: CommandQueue) -> None:
         set_level("warn")  # one worker tells for all
     torch.set_num_threads(max(1, usable_cores() // spec.num_local))
     config = _own_config(spec)
+    if config.device.startswith("cuda"):
+        torch.cuda.set_device(resolve_device(config.device, config.backend))  # kernels and collectives go there
     runtime = EngineRuntime.build(config, spec.environment, groups=_groups(spec, config))
     wire.tokenizer = runtime.tokenizer
     wire.send(WorkerReport("ready", WorkerReady(runtime.config, runtime.limits, runtime.modes)))
@@ -62,15 +65,28 @@ def _groups(spec: WorkerSpec, config: EngineConfig) -> RankGroups | None:
     """None for a rank whose steps meet nobody's."""
     if spec.store is None:
         return None
-    join_world(spec.store, spec.rank, config.parallel.world_size, torch.device(config.device.replace("auto", "cpu")))
-    return RankGroups.join(config.parallel, spec.rank)
+    device = torch.device(config.device.replace("auto", "cpu"))
+    join_world(spec.store, spec.rank, config.parallel.world_size, device)
+    return RankGroups.join(config.parallel, spec.rank, device)
 
 
 def _own_config(spec: WorkerSpec) -> EngineConfig:
-    """The options with this worker's own GPU."""
+    """The options with this worker's own GPU. ConfigError where ranks that meet would have to share one."""
     config = spec.config
-    if config.device in ("auto", "cuda") and config.backend in ("auto", "cuda") and cuda_unavailable("cuda") is None:
-        config = replace(config, device=f"cuda:{spec.local_rank}")
+    own = f"cuda:{spec.local_rank}"
+    uses_kernels = config.backend in ("auto", "cuda") and cuda_unavailable("cuda") is None
+    if config.device == "cuda" or (config.device == "auto" and uses_kernels):
+        if torch.cuda.is_available() and spec.local_rank >= torch.cuda.device_count():
+            raise ConfigError(
+                f"{spec.num_local} ranks on a machine of {torch.cuda.device_count()} GPUs, and each takes one: use as "
+                "many ranks as GPUs at most"
+            )
+        return replace(config, device=own)
+    if spec.store is not None and config.device.startswith("cuda") and config.device != own:
+        raise ConfigError(
+            f"device = {config.device!r} for {config.parallel.world_size} ranks: each needs a GPU of its own; use "
+            "device='cuda'"
+        )
     return config
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -56,3 +57,18 @@ def test_the_sum_and_the_place(toolkit: Path, option: list[str], monkeypatch: py
     assert len(result.stdout.splitlines()) == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith("2 kernels") and "1 of them" in line and line.endswith(str(toolkit.parent / "kernels"))
+
+
+def test_places_of_ranks_are_compiled_too(toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bundled model has 16 experts, and 8 in a draft stage."""
+    pytest.importorskip("tilelang")
+    found = []
+
+    def noted(sizes: list[Any], *_args: object) -> Iterator[CompiledKernel]:
+        found.extend(sizes)
+        yield from ()
+
+    monkeypatch.setattr("deepinfer.ops.cuda.compile_kernels.compile_kernels", noted)
+    assert warmup("--expert-parallel", "2,3", "--redundant-experts", "1").exit_code == 0
+    assert found[0].expert_places == (9, 5, 6, 3)
+    assert warmup("--expert-parallel", "2,x").exit_code == 2

@@ -5,17 +5,20 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import torch
+
 from deepinfer import SamplingParams
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.engine.runtime import EngineRuntime
 from deepinfer.envs import read_environment
+from tests.distributed.rank_world import device_of
 
 Request = tuple[list[int], dict[str, Any]]
 
 
-def run_alone(model: str, options: dict[str, Any], requests: list[Request]) -> list[dict[str, Any]]:
+def run_alone(model: str | None, options: dict[str, Any], requests: list[Request]) -> list[dict[str, Any]]:
     """What one engine by itself gives."""
     runtime = EngineRuntime.build(EngineConfig.create(model=model, **options), read_environment({}))
     outputs = _run(runtime, dict(enumerate(requests)))
@@ -24,13 +27,19 @@ def run_alone(model: str, options: dict[str, Any], requests: list[Request]) -> l
 
 
 def run_rank(
-    rank: int, model: str, sizes: dict[str, int], options: dict[str, Any], requests: list[Request], owners: list[int]
+    rank: int,
+    model: str | None,
+    sizes: dict[str, int],
+    options: dict[str, Any],
+    requests: list[Request],
+    owners: list[int],
 ) -> tuple[dict[int, dict[str, Any]], list[tuple[int, int]]]:
     """This rank's outputs by number of the request, and of its balancers how often they have rearranged, and how much
     they have moved. `owners`: the replica of each request.
     """
-    groups = _groups(rank, tuple(sizes.items()))
-    config = EngineConfig.create(model=model, **options)
+    device = device_of(options.get("device", "cpu"), rank)
+    groups = _groups(rank, tuple(sizes.items()), device)
+    config = EngineConfig.create(model=model, **options | sizes | {"device": str(device)})
     runtime = EngineRuntime.build(config, read_environment({}), groups=groups)
     replica, place = divmod(rank, groups.sizes.context_parallel_size)
     own = {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
@@ -41,8 +50,8 @@ def run_rank(
 
 
 @cache
-def _groups(rank: int, sizes: tuple[tuple[str, int], ...]) -> RankGroups:
-    return RankGroups.join(ParallelConfig(**dict(sizes)), rank)
+def _groups(rank: int, sizes: tuple[tuple[str, int], ...], device: torch.device) -> RankGroups:
+    return RankGroups.join(ParallelConfig(**dict(sizes)), rank, device)
 
 
 def _run(runtime: EngineRuntime, requests: dict[int, Request]) -> dict[int, dict[str, Any]]:

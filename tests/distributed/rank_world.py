@@ -1,4 +1,4 @@
-"""A world of CPU processes that stays alive over many cases: each rank runs the functions that it is told to."""
+"""A world of processes, on CPUs or with a GPU each, that stays alive over many cases: ranks run what they are told."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch.distributed import TCPStore
 
+from deepinfer.envs import child_environment
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,23 +26,25 @@ class RankWorld:
 
     Args:
         size: ranks.
+        device: "cpu", or "cuda" for the GPU of its number for each rank.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, device: str = "cpu") -> None:
+        self.device = device
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self.size = size
         self._pipes: list[Connection] = []
         self._processes: list[subprocess.Popen] = []
         for rank in range(size):
             ours, theirs = socket.socketpair()
-            words = [str(theirs.fileno()), str(self._store.port), str(rank), str(size)]
+            words = [str(theirs.fileno()), str(self._store.port), str(rank), str(size), device]
             with theirs:
                 self._processes.append(
                     subprocess.Popen(
                         [sys.executable, "-m", "tests.distributed.rank_world", *words],
                         pass_fds=[theirs.fileno()],
                         cwd=ROOT,
-                        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+                        env=child_environment(str(ROOT)) | {"OMP_NUM_THREADS": "1"},
                     )
                 )
             self._pipes.append(Connection(ours.detach()))
@@ -68,11 +72,17 @@ class RankWorld:
             process.wait()
 
 
-def main(pipe: int, port: int, rank: int, size: int) -> None:
+def device_of(kind: str, rank: int) -> torch.device:
+    """Where a rank's tensors are."""
+    return torch.device("cuda", rank) if kind == "cuda" else torch.device("cpu")
+
+
+def main(words: list[str]) -> None:
     from deepinfer.distributed.rank_groups import join_world
 
+    pipe, port, rank, size = map(int, words[:4])
     torch.set_num_threads(1)
-    join_world(("127.0.0.1", port), rank, size, torch.device("cpu"))
+    join_world(("127.0.0.1", port), rank, size, device_of(words[4], rank))
     connection = Connection(pipe)
     while True:
         try:
@@ -86,4 +96,4 @@ def main(pipe: int, port: int, rank: int, size: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(sys.argv[1:])

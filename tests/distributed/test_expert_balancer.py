@@ -8,7 +8,7 @@ from tests.distributed.moved_weights import follow_placements
 
 @pytest.mark.parametrize(("num_experts", "num_redundant"), [(8, 0), (5, 6)])
 def test_weights_follow_their_placement(world4, num_experts, num_redundant):
-    moved = world4.run(follow_placements, 4, num_experts, num_redundant)
+    moved = world4.run(follow_placements, world4.device, 4, num_experts, num_redundant)
     assert moved[0] > 8 and len(set(moved)) == 1  # every rank counts the moves of all
 
 

@@ -1,4 +1,7 @@
-"""Runs every GPU test, file by file, and writes a JSON report: python tests/gpu/run_all.py REPORT.json [FILE...]."""
+"""Runs every GPU test, file by file, and writes a JSON report: python tests/gpu/run_all.py REPORT.json [FILE...].
+
+With --multigpu before the report's name the tests of several GPUs instead, on as many as there are.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,13 @@ ELSEWHERE = (
 ALONE = ("tests/gpu/test_close.py", "tests/gpu/test_scratch.py")  # they count the GPU's free memory
 
 
-def main(report: Path, names: list[str]) -> int:
-    files = [Path(name) for name in names] or [
-        *sorted(Path(__file__).parent.rglob("test_*.py")),
-        *(ROOT / name for name in ELSEWHERE),
-    ]
+def main(report: Path, names: list[str], marker: str) -> int:
+    files = [Path(name) for name in names] or files_of(marker)
     outcomes: list[dict[str, Any]] = []
     alone = [path for path in files if str(path.resolve().relative_to(ROOT)) in ALONE]
     for group, num_parallel in (([path for path in files if path not in alone], NUM_PARALLEL), (alone, 1)):
         with ThreadPoolExecutor(num_parallel) as pool:
-            runs = [pool.submit(run_file, path.resolve()) for path in group]
+            runs = [pool.submit(run_file, path.resolve(), marker) for path in group]
             for run in as_completed(runs):
                 outcomes.append(run.result())
                 show(outcomes[-1])
@@ -41,8 +41,15 @@ def main(report: Path, names: list[str]) -> int:
     return 1 if failed_files(outcomes) else 0
 
 
+def files_of(marker: str) -> list[Path]:
+    if marker == "multigpu":
+        return sorted((ROOT / "tests/distributed/multigpu").glob("test_*.py"))
+    return [*sorted(Path(__file__).parent.rglob("test_*.py")), *(ROOT / name for name in ELSEWHERE)]
+
+
 def write_report(report: Path, outcomes: list[dict[str, Any]]) -> None:
-    result = {"gpu": gpu(), "torch": torch.__version__, "failed": failed_files(outcomes), "files": outcomes}
+    result = {"gpu": gpu(), "num_gpus": torch.cuda.device_count(), "torch": torch.__version__}
+    result |= {"failed": failed_files(outcomes), "files": outcomes}
     report.write_text(json.dumps(result, indent=1), encoding="utf-8")
 
 
@@ -63,12 +70,12 @@ def show(outcome: dict[str, Any]) -> None:
             print(f"    {test['name']}: {test['message'][:300]}", flush=True)
 
 
-def run_file(path: Path) -> dict[str, Any]:
+def run_file(path: Path, marker: str) -> dict[str, Any]:
     """One pytest process for one file, so that an illegal access harms no other."""
     begin, name = time.time(), str(path.relative_to(ROOT))
     xml = Path(tempfile.gettempdir()) / f"gpu-{path.stem}.xml"
     xml.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-v", "--durations=5", "-m", "gpu"]
+    command = [sys.executable, "-m", "pytest", "-v", "--durations=5", "-m", marker]
     command += ["-o", "addopts=", "-p", "no:cacheprovider", f"--junitxml={xml}", name]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S)
@@ -95,8 +102,11 @@ def gpu() -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    words = sys.argv[1:]
+    chosen = "multigpu" if words[:1] == ["--multigpu"] else "gpu"
+    words = words[1:] if chosen == "multigpu" else words
+    if not words:
         sys.exit(__doc__)
     if not torch.cuda.is_available():
         sys.exit(f"torch sees no GPU here (torch {torch.__version__})")
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(Path(words[0]), words[1:], chosen))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelSizes:
-    """Compile-time sizes. All are element counts; names are those of the checkpoint's config where it has them."""
+    """Compile-time sizes. All are element counts; names are those of the checkpoint's config where it has them.
+    `expert_places`: places for experts that one of several ranks has of a layer; any numbers, of draft stages too.
+    """
 
     hidden_size: int
     vocab_size: int
@@ -34,3 +36,4 @@ class ModelSizes:
     draft_num_experts_per_tok: int
     markov_rank: int
     num_draft_features: int
+    expert_places: tuple[int, ...] = ()

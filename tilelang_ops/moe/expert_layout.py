@@ -187,5 +187,5 @@ def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
     """One per expert count."""
     return [
         KernelSpec("moe.expert_layout", expert_layout_kernel, {"num_experts": experts})
-        for experts in sorted({sizes.num_experts, sizes.draft_num_experts} - {0})
+        for experts in sorted({sizes.num_experts, sizes.draft_num_experts, *sizes.expert_places} - {0})
     ]

@@ -6,12 +6,15 @@ from deepinfer.config.model_config import DeepSeekV41Config
 from tilelang_ops.jit.model_sizes import ModelSizes
 
 
-def model_sizes(config: DeepSeekV41Config, block_size: int, num_drafts: int) -> ModelSizes:
+def model_sizes(
+    config: DeepSeekV41Config, block_size: int, num_drafts: int, expert_places: tuple[int, ...] = ()
+) -> ModelSizes:
     """What kernels of this model are compiled for.
 
     Args:
         block_size: original tokens per cache block.
         num_drafts: draft rows behind a token; 0 without drafts.
+        expert_places: of a layer on one rank, where ranks share the experts.
     """
     return ModelSizes(
         hidden_size=config.hidden_size,
@@ -39,4 +42,5 @@ def model_sizes(config: DeepSeekV41Config, block_size: int, num_drafts: int) -> 
         draft_num_experts_per_tok=config.dspark_num_experts_per_tok if num_drafts else 0,
         markov_rank=config.dspark_markov_rank if num_drafts else 0,
         num_draft_features=len(config.dspark_target_layer_ids) if num_drafts else 0,
+        expert_places=expert_places,
     )
