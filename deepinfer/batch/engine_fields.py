@@ -55,6 +55,7 @@ RUN_FIELDS: Final = (
     "prefill_any_interval",
     "seed",
     "speculative",
+    "two_batch_overlap",
 )
 # What is loaded; its files are told apart by their content.
 MODEL_FIELDS: Final = ("model", "revision", "tokenizer")

@@ -13,6 +13,7 @@ _MAX_RANKS: Final = 4096
 _MAX_REDUNDANT: Final = 2**14
 _MAX_INTERVAL: Final = 2**20
 _SIZES: Final = ("data_parallel_size", "context_parallel_size", "expert_parallel_size", "engram_parallel_size")
+_OVERLAPS: Final = ("auto", "on", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class ParallelConfig:
         prefill_all_interval, prefill_any_interval: where ranks step together, a prefill step comes when every rank that
             has work wants one, asked again after so many decode steps, or when any rank does, after so many; and always
             when nobody decodes.
+        two_batch_overlap: whether ranks that share experts compute a step in two halves, each while rows of the other
+            are on their way: "auto" (where both halves of some rank have so many rows that it pays), "on" (where some
+            rank has two sequences) or "off". Results do not depend on it.
     """
 
     data_parallel_size: int = 1
@@ -45,6 +49,7 @@ class ParallelConfig:
     expert_load_window: int = 64
     prefill_all_interval: int = 1
     prefill_any_interval: int = 8
+    two_batch_overlap: str = "auto"
 
     def __post_init__(self) -> None:
         for name in _SIZES:
@@ -60,6 +65,8 @@ class ParallelConfig:
         check_range("expert_rebalance_interval", self.expert_rebalance_interval, 0, _MAX_INTERVAL)
         for name in ("expert_load_window", "prefill_all_interval", "prefill_any_interval"):
             check_range(name, getattr(self, name), 1, _MAX_INTERVAL)
+        if self.two_batch_overlap not in _OVERLAPS:
+            raise field_error("two_batch_overlap", self.two_batch_overlap, f"one of {', '.join(_OVERLAPS)}")
 
     @property
     def world_size(self) -> int:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from deepinfer.core.half_point import half_point
+
 
 @dataclass(frozen=True, slots=True)
 class StepBatch:
@@ -45,6 +47,36 @@ class StepBatch:
     window_starts: np.ndarray
     entry_starts: np.ndarray
     consumer_starts: np.ndarray
+
+    def halves(self, logit_rows: np.ndarray) -> tuple[StepBatch, StepBatch | None]:
+        """The first sequences and the others, about as many rows each (`half_point`); None: there is but one.
+
+        Args:
+            logit_rows: int64 [L] the tensor of this name, on the host.
+        """
+        cut = half_point(self.lengths)
+        row = int(self.lengths[:cut].sum())
+        wanted = int(np.searchsorted(logit_rows, row))
+        first = self._part(slice(None, cut), slice(None, row), self.logit_rows[:wanted])
+        if cut == len(self.lengths):
+            return first, None
+        return first, self._part(slice(cut, None), slice(row, None), self.logit_rows[wanted:] - row)
+
+    def _part(self, seqs: slice, rows: slice, logit_rows: torch.Tensor) -> StepBatch:
+        return StepBatch(
+            token_ids=self.token_ids[rows],
+            positions=self.positions[rows],
+            block_ids=self.block_ids,
+            ngram_ids=self.ngram_ids[rows],
+            logit_rows=logit_rows,
+            lengths=self.lengths[seqs],
+            starts=self.starts[seqs],
+            state_slots=self.state_slots[seqs],
+            first_blocks=self.first_blocks[seqs],
+            window_starts=self.window_starts[seqs],
+            entry_starts=self.entry_starts[seqs],
+            consumer_starts=self.consumer_starts[seqs],
+        )
 
     @property
     def num_rows(self) -> int:

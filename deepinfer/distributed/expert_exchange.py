@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
 from deepinfer.distributed.expert_placement import ExpertPlacement
+from deepinfer.distributed.in_flight import InFlight, Turns
 from deepinfer.distributed.place_table import PlaceTable
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.distributed.row_packing import RowPacking
 
 Compute = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class RowTargets:
+    """Where the rows of one layer go; made by `ExpertExchange.begin`. Rows that go are in the order of their ranks.
+
+    Attributes:
+        row: int64 [n] each row that goes.
+        slots: int64 [n, k] the places of the rank it goes to that its picks have; -1 for picks that lie elsewhere.
+        picks: row and number, int64 [m] each, of every pick, in the order in which outputs come back.
+        rows_out, pairs_back: rows to and outputs from each rank.
+        arriving: (rows, outputs) that each rank sends and wants, int64 [size, 2], on its way.
+    """
+
+    row: torch.Tensor
+    slots: torch.Tensor
+    picks: tuple[torch.Tensor, torch.Tensor]
+    rows_out: list[int]
+    pairs_back: list[int]
+    arriving: InFlight
 
 
 class ExpertExchange:
@@ -54,40 +76,48 @@ class ExpertExchange:
         self.own_experts = placement.physical_to_logical[0, first : first + self._num_slots].tolist()
         self.table.take(placement)
 
-    def run(
-        self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, packing: RowPacking, compute: Compute
-    ) -> torch.Tensor:
-        """Outputs of each row's experts. Every rank of the group calls this together, also one without rows.
+    def begin(self, ids: torch.Tensor) -> RowTargets:
+        """Find out where rows with the experts `ids`, int64 [T, k], go, and begin to tell those ranks how many come.
 
-        Args:
-            x: bf16 or float32 [T, D] input rows.
-            ids: int64 [T, k] logical experts.
-            weights: float32 [T, k].
-            packing: how rows travel.
-            compute: (rows [n, D], slots int64 [n, 1] of this rank's places, weights float32 [n, 1]) -> outputs [n, D]
-                in the activation dtype; called with rows of all ranks, at least one.
-
-        Returns:
-            [T, k, D] in the activation dtype.
+        Every rank of the group calls this and then `run`, also one without rows; in between it may do something else.
         """
         self.table.count(ids)
         places = self.table.places(ids)
         owners, slots = places // self._num_slots, places % self._num_slots
-        ranks = torch.arange(self._comm.size, device=x.device)
+        ranks = torch.arange(self._comm.size, device=ids.device)
         goes = (owners == ranks[:, None, None]).any(2)  # [size, T]
-        target, row = goes.nonzero(as_tuple=True)  # by rank, then row
-        sent_slots = torch.where(owners[row] == target[:, None], slots[row], -1)
         num_pairs = (owners == ranks[:, None, None]).sum((1, 2))
         counts = torch.stack((goes.sum(1), num_pairs), 1).cpu()
-        arriving = self._comm.exchange_counts(counts)
-        rows_out, pairs_back = counts.T.tolist()
-        rows_in, pairs_out = arriving.T.tolist()
-        received = self._comm.exchange_rows(packing.pack(x[row], sent_slots, weights[row]), rows_out, rows_in)
-        outputs = self._compute(*packing.unpack(received, ids.shape[1]), packing, compute)
-        returned = self._comm.exchange_rows(packing.as_bytes(outputs), pairs_out, pairs_back)
-        parts = outputs.new_empty((*ids.shape, x.shape[1]))
+        arriving = self._comm.start_counts(counts)
+        target, row = goes.nonzero(as_tuple=True)  # by rank, then row
+        sent_slots = torch.where(owners[row] == target[:, None], slots[row], -1)
         place, pick = (sent_slots >= 0).nonzero(as_tuple=True)
-        parts[row[place], pick] = packing.of_bytes(returned)
+        rows_out, pairs_back = counts.T.tolist()
+        return RowTargets(row, sent_slots, (row[place], pick), rows_out, pairs_back, arriving)
+
+    def run(
+        self, targets: RowTargets, x: torch.Tensor, weights: torch.Tensor, packing: RowPacking, compute: Compute
+    ) -> Turns[torch.Tensor]:
+        """Outputs of each row's experts, [T, k, D] in the activation dtype.
+
+        Args:
+            targets: where rows go.
+            x: bf16 or float32 [T, D] input rows.
+            weights: float32 [T, k] of the rows' experts.
+            packing: how rows travel.
+            compute: (rows [n, D], slots int64 [n, 1] of this rank's places, weights float32 [n, 1]) -> outputs [n, D]
+                in the activation dtype; called with rows of all ranks, at least one.
+        """
+        row, rows_out, pairs_back = targets.row, targets.rows_out, targets.pairs_back
+        rows_in, pairs_out = targets.arriving.wait().T.tolist()
+        rows = packing.pack(x[row], targets.slots, weights[row])
+        dispatch = self._comm.start_rows(rows, rows_out, rows_in, "dispatch")
+        yield dispatch
+        outputs = self._compute(*packing.unpack(dispatch.wait(), weights.shape[1]), packing, compute)
+        combine = self._comm.start_rows(packing.as_bytes(outputs), pairs_out, pairs_back, "combine")
+        yield combine
+        parts = outputs.new_empty((*weights.shape, x.shape[1]))
+        parts[targets.picks] = packing.of_bytes(combine.wait())
         return parts
 
     @staticmethod

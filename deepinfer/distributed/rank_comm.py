@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from deepinfer.errors import PeerLostError
+from deepinfer.distributed.in_flight import InFlight
+from deepinfer.distributed.peer_calls import peer_calls
 
 
 class RankComm:
@@ -46,16 +46,17 @@ class RankComm:
         """Everybody's numbers: int64 [size, n]."""
         own = torch.tensor(list(numbers), dtype=torch.int64)
         everyone = torch.empty((self.size, len(own)), dtype=torch.int64)
-        with _peers():
+        with peer_calls():
             dist.all_gather(list(everyone), own, group=self._group)
         return everyone.numpy()
 
     def exchange_counts(self, counts: torch.Tensor) -> torch.Tensor:
         """To rank r goes counts[r], int64 [size] or [size, n] on the CPU; what came from each, of the same shape."""
-        received = torch.empty_like(counts)
-        with _peers():
-            dist.all_to_all_single(received, counts.contiguous(), group=self._group)
-        return received
+        return self.start_counts(counts).wait()
+
+    def start_counts(self, counts: torch.Tensor) -> InFlight:
+        """The same, on its way."""
+        return self._start(counts.contiguous(), torch.empty_like(counts), None, None, "counts")
 
     def exchange_rows(self, rows: torch.Tensor, num_out: list[int], num_in: list[int]) -> torch.Tensor:
         """To rank r goes the r-th part of `rows`.
@@ -67,15 +68,16 @@ class RankComm:
         Returns:
             uint8 [sum(num_in), bytes], the parts in the order of their ranks.
         """
-        received = rows.new_empty((sum(num_in), rows.shape[1]))
-        with _peers():
-            dist.all_to_all_single(received, rows.contiguous(), num_in, num_out, group=self._group)
-        return received
+        return self.start_rows(rows, num_out, num_in, "rows").wait()
+
+    def start_rows(self, rows: torch.Tensor, num_out: list[int], num_in: list[int], name: str) -> InFlight:
+        """The same, on its way; `name` in a trace."""
+        return self._start(rows.contiguous(), rows.new_empty((sum(num_in), rows.shape[1])), num_in, num_out, name)
 
     def sum_numbers(self, numbers: np.ndarray) -> np.ndarray:
         """The sum of everybody's, int64 of any shape."""
         total = torch.from_numpy(np.array(numbers, dtype=np.int64))
-        with _peers():
+        with peer_calls():
             dist.all_reduce(total, group=self._group)
         return total.numpy()
 
@@ -86,7 +88,7 @@ class RankComm:
         jobs = [dist.P2POp(dist.isend, data, group=self._group, group_peer=rank) for rank, data in sends]
         jobs += [dist.P2POp(dist.irecv, data, group=self._group, group_peer=rank) for rank, data in receives]
         if jobs:
-            with _peers():
+            with peer_calls():
                 for work in dist.batch_isend_irecv(jobs):
                     work.wait()
 
@@ -98,7 +100,7 @@ class RankComm:
         padded = rows.new_zeros((longest, rows.shape[1]))
         padded[: rows.shape[0]] = rows
         parts = [torch.empty_like(padded) for _ in counts]
-        with _peers():
+        with peer_calls():
             dist.all_gather(parts, padded, group=self._group)
         return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
 
@@ -106,7 +108,7 @@ class RankComm:
         """The value of the group's first rank; that of the others is not looked at."""
         packed = pickle.dumps(value) if self.rank == 0 else b""
         size = torch.tensor([len(packed)])
-        with _peers():
+        with peer_calls():
             dist.broadcast(size, src=self.ranks[0], group=self._group)
             data = torch.empty(int(size), dtype=torch.uint8)
             if self.rank == 0:
@@ -114,10 +116,14 @@ class RankComm:
             dist.broadcast(data, src=self.ranks[0], group=self._group)
         return value if self.rank == 0 else pickle.loads(data.numpy().tobytes())
 
-
-@contextmanager
-def _peers() -> Generator[None, None, None]:
-    try:
-        yield
-    except RuntimeError as error:
-        raise PeerLostError(f"a collective call failed, as it does when another rank is gone: {error}") from error
+    def _start(
+        self,
+        sent: torch.Tensor,
+        received: torch.Tensor,
+        num_in: list[int] | None,
+        num_out: list[int] | None,
+        name: str,
+    ) -> InFlight:
+        with peer_calls():
+            work = dist.all_to_all_single(received, sent, num_in, num_out, group=self._group, async_op=True)
+        return InFlight(work, sent, received, name)

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from deepinfer.config.parallel_config import ParallelConfig
+from deepinfer.distributed.batch_split import BatchSplit
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.distributed.rank_layout import RankGroup, RankLayout
@@ -29,6 +30,7 @@ class RankGroups:
         context: those of this rank's replica, which share the rows of a prefill step; None for one rank.
         experts: those that share the routed experts; None where this rank has them all.
         engram: those that share the Engram tables; None where this rank reads whole ones.
+        split: whether they compute the step at hand in two halves.
     """
 
     sizes: ParallelConfig
@@ -36,6 +38,7 @@ class RankGroups:
     context: RankComm | None
     experts: RankComm | None
     engram: RankComm | None
+    split: BatchSplit
 
     def expert_exchange(self, num_experts: int) -> ExpertExchange | None:
         """For one layer with so many routed experts; None where this rank has them all."""
@@ -68,7 +71,8 @@ class RankGroups:
         for own in (context, experts):
             if own is not None:
                 own.meet(device)
-        return cls(sizes, lockstep, context, experts, engram)
+        split = BatchSplit(sizes.two_batch_overlap, sizes.expert_parallel_size)
+        return cls(sizes, lockstep, context, experts, engram, split)
 
 
 def join_world(address: tuple[str, int], rank: int, num_ranks: int, device: torch.device) -> None:

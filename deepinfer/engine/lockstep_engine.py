@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from deepinfer._C import StepPlan
-from deepinfer.config.parallel_config import ParallelConfig
-from deepinfer.distributed.rank_comm import RankComm
+from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.step_agreement import StepAgreement, StepVote
 from deepinfer.engine.step_outputs import StepOutputs
@@ -24,10 +25,11 @@ class LockstepEngine(LLMEngine):
 
     wakes = 0
 
-    def __init__(self, *parts: Any, comm: RankComm, sizes: ParallelConfig) -> None:
-        """`parts` as of `LLMEngine`; `comm` of the ranks that step together."""
+    def __init__(self, *parts: Any, groups: RankGroups) -> None:
+        """`parts` as of `LLMEngine`."""
         super().__init__(*parts)
-        self._comm = comm
+        sizes = groups.sizes
+        self._comm, self._split = groups.lockstep, groups.split
         self._agreement = StepAgreement(sizes.prefill_all_interval, sizes.prefill_any_interval)
         self._may_sleep = False
 
@@ -66,8 +68,9 @@ class LockstepEngine(LLMEngine):
         kind = self._agreement.decide(votes)
         while kind is not None:
             plan = self._schedule(kind)
-            num_planned = sum(int(row[0]) for row in self._tell([plan.num_seqs > 0]))
-            confirmed = self._agreement.confirm(kind, num_planned)
+            told = self._tell([plan.num_seqs > 0, self._split.vote(np.diff(plan.cu_seqlens_q))])
+            self._split.agree([half for _, half in told])
+            confirmed = self._agreement.confirm(kind, sum(has_planned for has_planned, _ in told))
             if confirmed == kind:
                 return plan
             kind = confirmed

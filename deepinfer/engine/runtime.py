@@ -130,7 +130,7 @@ class EngineRuntime:
 
 def _engine(config: EngineConfig, groups: RankGroups | None, parts: tuple[Any, ...]) -> LLMEngine:
     if groups is not None:
-        return LockstepEngine(*parts, comm=groups.lockstep, sizes=config.parallel)
+        return LockstepEngine(*parts, groups=groups)
     return OverlappedEngine(*parts) if config.overlap else LLMEngine(*parts)
 
 

@@ -42,7 +42,7 @@ class PeerSteps:
         drafts: DraftExecutor | None,
     ) -> None:
         self._model, self._caches = loaded
-        self._comm, self._context = groups.lockstep, groups.context
+        self._comm, self._context, self._split = groups.lockstep, groups.context, groups.split
         self._target = target
         self._executor = drafts
         self.balancers = _balancers(self._model, groups)
@@ -57,7 +57,7 @@ class PeerSteps:
         """In a forward pass that this rank has planned no rows of: run its replica's plan, or no rows at all."""
         plan: SentPlan | None = None if self._context is None else self._context.broadcast(None)
         if plan is None:
-            self._model.take_part()
+            self._model.take_part(2 if self._split.is_on else 1)
             return
         copy_cache_units(self._caches, plan.slot_copies, plan.block_copies)
         self._target.forward(plan, plan.wanted_rows)

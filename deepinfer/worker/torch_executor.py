@@ -45,8 +45,11 @@ class TorchExecutor:
     def forward(self, plan: ForwardPlan, wanted_rows: np.ndarray) -> None:
         """Run all layers; see `StepExecutor`."""
         batch = build_batch(plan, wanted_rows, self._num_ngrams, self._device)
+        groups = self._model.runtime.groups
+        is_split = groups is not None and groups.split.is_on
+        batches = batch.halves(wanted_rows) if is_split else (batch,)
         shares_rows = plan.kind == "prefill"  # a decode step has few rows: every rank computes them all
-        self._hidden = self._model.forward(batch, self._caches, self._probe, shares_rows=shares_rows)
+        self._hidden = self._model.forward(batches, self._caches, self._probe, shares_rows=shares_rows)
         self._wanted_rows = wanted_rows
 
     def logits(self, rows: np.ndarray) -> torch.Tensor:

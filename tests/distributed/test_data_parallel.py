@@ -160,6 +160,7 @@ def test_a_killed_worker_ends_all(random_model, idle):
     """Also where the other one waits for it in a collective: the error names the one that was killed."""
     before, sockets_before = children(), sockets()
     sizes = {"context_parallel_size": 2} if idle else {"data_parallel_size": 2, "expert_parallel_size": 2}
+    sizes["two_batch_overlap"] = "on"
     llm = LLM(random_model, **sizes, **OPTIONS)
     assert [len(output.outputs[0].token_ids) for output in llm.generate([[5, 6], [7]], params(3), use_tqdm=False)] == [
         3,
@@ -201,6 +202,7 @@ def test_a_worker_killed_at_a_random_moment_is_named(random_model, seed):
     timer = threading.Timer(2.0 + delay, kill)
     timer.start()
     sizes = {"data_parallel_size": 2, "context_parallel_size": 2, "expert_parallel_size": 4, "engram_parallel_size": 2}
+    sizes["two_batch_overlap"] = "on"
     with pytest.raises(WorkerFailedError) as caught:
         llm = LLM(random_model, **sizes, **OPTIONS)
         while True:

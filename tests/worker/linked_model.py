@@ -61,7 +61,7 @@ class LinkedModel:
 
     def _components(self, exact: ScratchPlan) -> torch.Tensor:
         batch = build_batch(exact, np.arange(len(exact.token_ids)), LOOKBACK + 1, self._device)
-        return self._model.forward(batch, self._caches, Probe())
+        return self._model.forward([batch], self._caches, Probe())
 
     def _check_caches(self) -> None:
         pools = zip(_tensors(self._caches), _tensors(self._static_caches), strict=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.distributed.take_turns import take_turns
 from deepinfer.models.deepseek_v41.draft_context import DraftContext
 from deepinfer.models.deepseek_v41.draft_stage import DraftStage
 from deepinfer.models.deepseek_v41.head import Head
@@ -108,7 +109,7 @@ class DraftModel:
     def take_part(self) -> None:
         """The collectives of a draft pass that only other ranks have rows of."""
         for stage in self.stages:
-            stage.moe.take_part()
+            take_turns([stage.moe.take_part()])
 
     @torch.inference_mode()
     def adjust(self, block: DraftBlock, row: int, previous_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from deepinfer.config.layer_plan import LayerPlan
+from deepinfer.distributed.in_flight import Turns
 from deepinfer.models.deepseek_v41.attention import Attention
 from deepinfer.models.deepseek_v41.engram import Engram
 from deepinfer.models.deepseek_v41.hyper_connection import HyperConnection, Mixing
@@ -45,7 +46,7 @@ class Layer:
 
     def __call__(
         self, streams: torch.Tensor, pre: torch.Tensor, ctx: StepContext
-    ) -> tuple[torch.Tensor, torch.Tensor, StepContext]:
+    ) -> Turns[tuple[torch.Tensor, torch.Tensor, StepContext]]:
         """(streams [T, S, D], pre [T, S]) -> the same after this layer, and the context they belong to.
 
         The first consumer layer makes entries of all rows and goes on in ``ctx.consumer`` if there is one (YOCO
@@ -63,16 +64,16 @@ class Layer:
             x, mixing = self.attn_hc.enter(streams, pre)
             self._compress(x, ctx)
         if ctx.num_all_rows:
-            streams, pre = self._sublayers(x, streams, mixing, ctx)
+            streams, pre = yield from self._sublayers(x, streams, mixing, ctx)
         else:
-            self.moe.take_part()
+            yield from self.moe.take_part()
         return streams, pre, ctx
 
-    def take_part(self) -> None:
+    def take_part(self) -> Turns[None]:
         """What other ranks need of this layer in a step that this rank has no rows of."""
         if self.engram is not None:
             self.engram.take_part()
-        self.moe.take_part()
+        yield from self.moe.take_part()
 
     def _compress(self, x: torch.Tensor, ctx: StepContext) -> None:
         """Entries of the attention's normed inputs x [T, D], in a layer that makes some."""
@@ -85,7 +86,7 @@ class Layer:
 
     def _sublayers(
         self, x: torch.Tensor, streams: torch.Tensor, mixing: Mixing, ctx: StepContext
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> Turns[tuple[torch.Tensor, torch.Tensor]]:
         """Attention of its normed input x [T, D], then MoE, on the streams [T, S, D] that x was read from."""
         probe = ctx.probe
         if self._is_draft_target:
@@ -95,7 +96,7 @@ class Layer:
         probe.record(f"{self.name}.attn.out", out)
         streams, x, mixing = self.ffn_hc.follow(streams, out, mixing)
         probe.record(f"{self.name}.ffn.in", x)
-        out = probe.call(f"{self.name}.ffn", self.moe, x, ctx)
+        out = yield from self.moe.in_turns(x, ctx)
         probe.record(f"{self.name}.ffn.out", out)
         streams = self.ffn_hc.write(streams, out, mixing)
         if probe.active:

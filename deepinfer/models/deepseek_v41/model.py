@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
@@ -9,6 +11,8 @@ from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.core.tensor_source import TensorSource
+from deepinfer.distributed.in_flight import Turns
+from deepinfer.distributed.take_turns import take_turns
 from deepinfer.models.deepseek_v41.draft_model import DraftModel
 from deepinfer.models.deepseek_v41.draft_stage import DraftStage
 from deepinfer.models.deepseek_v41.head import Head
@@ -62,16 +66,22 @@ class DeepSeekV41Model:
 
     @torch.inference_mode()
     def forward(
-        self, batch: StepBatch, caches: CacheTensors, probe: Probe, *, shares_rows: bool = False
+        self, batches: Sequence[StepBatch | None], caches: CacheTensors, probe: Probe, *, shares_rows: bool = False
     ) -> torch.Tensor:
-        """Run all layers over the step's rows, updating the caches; returns hidden [L, D] of `batch.logit_rows`.
+        """Run all layers over the step's rows, updating the caches; hidden [L, D] of the batches' `logit_rows`, one
+        batch behind the other.
 
-        With `shares_rows` the ranks of this replica run the same batch, each a share of its rows.
+        Args:
+            batches: the step, or two parts of it that have no sequence in common: each is computed while rows of the
+                other are on their way to experts. None: a part that only other ranks have rows of.
+            shares_rows: the ranks of this replica run the same batches, each a share of their rows.
         """
-        groups, share = self.runtime.groups, None
-        if shares_rows and groups is not None and groups.context is not None:
-            share = RowShare.zigzag(groups.context, batch.lengths, batch.token_ids.device)
-        return self._run(StepContext.build(self.runtime, batch, caches, probe, share))
+        parts = [
+            self._take_part() if batch is None else self._run(self._context(batch, caches, probe, shares_rows))
+            for batch in batches
+        ]
+        hidden = [part for part in take_turns(parts) if part is not None]
+        return hidden[0] if len(hidden) == 1 else torch.cat(hidden)
 
     @torch.inference_mode()
     def decode(self, batch: DecodeBatch, caches: CacheTensors) -> torch.Tensor:
@@ -80,7 +90,7 @@ class DeepSeekV41Model:
         No shape depends on what the tensors hold and nothing waits for the device, with ops that do not: a captured
         CUDA graph of this call serves every step with as many rows. The hidden state of a padding row means nothing.
         """
-        return self._run(StepContext.of_decode(self.runtime, batch, caches))
+        return take_turns([self._run(StepContext.of_decode(self.runtime, batch, caches))])[0]
 
     def moes(self) -> dict[str, MoE]:
         """Every mixture of experts, by name of its layer or draft stage."""
@@ -89,16 +99,29 @@ class DeepSeekV41Model:
         return {block.name: block.moe for block in named}
 
     @torch.inference_mode()
-    def take_part(self) -> None:
-        """The collectives of a forward pass that only other ranks have rows of: no cache is read or written."""
-        for layer in self.layers:
-            layer.take_part()
+    def take_part(self, num_batches: int) -> None:
+        """The collectives of a forward pass that only other ranks have rows of: no cache is read or written.
 
-    def _run(self, whole: StepContext) -> torch.Tensor:
+        Args:
+            num_batches: as the others have.
+        """
+        take_turns([self._take_part() for _ in range(num_batches)])
+
+    def _context(self, batch: StepBatch, caches: CacheTensors, probe: Probe, shares_rows: bool) -> StepContext:
+        groups, share = self.runtime.groups, None
+        if shares_rows and groups is not None and groups.context is not None:
+            share = RowShare.zigzag(groups.context, batch.lengths, batch.token_ids.device)
+        return StepContext.build(self.runtime, batch, caches, probe, share)
+
+    def _take_part(self) -> Turns[None]:
+        for layer in self.layers:
+            yield from layer.take_part()
+
+    def _run(self, whole: StepContext) -> Turns[torch.Tensor]:
         ctx = whole
         streams, pre = self.runtime.initial_streams(ctx.batch.token_ids, self.embedding)
         for layer in self.layers:
-            streams, pre, ctx = layer(streams, pre, ctx)
+            streams, pre, ctx = yield from layer(streams, pre, ctx)
         featured = ctx if ctx.features else whole
         if self.draft is not None and featured.features:
             self.draft.store_context(featured)

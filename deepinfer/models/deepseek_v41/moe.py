@@ -5,7 +5,11 @@ from __future__ import annotations
 import torch
 
 from deepinfer.core.quantized_weight import QuantizedWeight
+from deepinfer.core.route_result import RouteResult
+from deepinfer.distributed.expert_exchange import ExpertExchange
+from deepinfer.distributed.in_flight import Turns
 from deepinfer.distributed.row_packing import RowPacking
+from deepinfer.distributed.take_turns import take_turns
 from deepinfer.models.deepseek_v41.draft_context import DraftContext
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.step_context import StepContext
@@ -45,8 +49,30 @@ class MoE:
 
     def __call__(self, x: torch.Tensor, ctx: StepContext | DraftContext) -> torch.Tensor:
         """Output [T, D] for the normed input x [T, D]."""
-        config, ops = self._runtime.config, self._runtime.ops
-        picked = ops.route(
+        if self.exchange is not None:
+            return take_turns([self._spread(self.exchange, x, self._route(x, ctx))])[0]
+        picked = self._route(x, ctx)
+        return self._moe(x, picked.ids, picked.weights, self.shared)
+
+    def in_turns(self, x: torch.Tensor, ctx: StepContext | DraftContext) -> Turns[torch.Tensor]:
+        """The same, step by step where other ranks have experts."""
+        if self.exchange is None:
+            out: torch.Tensor = ctx.probe.call(self._name, self, x, ctx)
+            return out
+        return (yield from self._spread(self.exchange, x, self._route(x, ctx)))
+
+    def take_part(self) -> Turns[None]:
+        """Compute what other ranks send, in a step of which this rank has no rows. Nothing with experts of its own."""
+        if self.exchange is not None:
+            device = self.gate_weight.device
+            x = torch.empty((0, self._runtime.config.hidden_size), dtype=self._runtime.act_dtype, device=device)
+            ids = torch.empty((0, self._num_picked), dtype=torch.int64, device=device)
+            targets, weights = self.exchange.begin(ids), torch.empty(ids.shape, device=device)
+            yield from self.exchange.run(targets, x, weights, self._packing, self._moe)
+
+    def _route(self, x: torch.Tensor, ctx: StepContext | DraftContext) -> RouteResult:
+        config = self._runtime.config
+        picked = self._runtime.ops.route(
             x,
             self.gate_weight,
             self.gate_bias,
@@ -57,29 +83,25 @@ class MoE:
         ctx.probe.record(f"{self._name}.experts", picked.ids)
         ctx.probe.record(f"{self._name}.weights", picked.weights)
         ctx.probe.record(f"{self._name}.margin", picked.margin)
-        if self.exchange is not None:
-            return self._sum(x, self._spread(x, picked.ids, picked.weights))
-        return self._moe(x, picked.ids, picked.weights, self.shared)
+        return picked
 
-    def take_part(self) -> None:
-        """Compute what other ranks send, in a step of which this rank has no rows. Nothing with experts of its own."""
-        if self.exchange is not None:
-            device = self.gate_weight.device
-            x = torch.empty((0, self._runtime.config.hidden_size), dtype=self._runtime.act_dtype, device=device)
-            ids = torch.empty((0, self._num_picked), dtype=torch.int64, device=device)
-            self._spread(x, ids, torch.empty(ids.shape, device=device))
+    def _spread(self, exchange: ExpertExchange, x: torch.Tensor, picked: RouteResult) -> Turns[torch.Tensor]:
+        """Outputs [T, D], of experts wherever they lie. The shared one is computed while ranks tell each other how many
+        rows will come.
+        """
+        targets = exchange.begin(picked.ids)
+        none = torch.empty((x.shape[0], 0), dtype=torch.int64, device=x.device)
+        shared = self._moe(x, none, torch.empty(none.shape, device=x.device), self.shared)
+        parts = yield from exchange.run(targets, x, picked.weights, self._packing, self._moe)
+        return self._sum(parts, shared)
 
-    def _spread(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Outputs [T, k, D] of the picked experts, wherever they lie."""
-        assert self.exchange is not None
+    @property
+    def _packing(self) -> RowPacking:
         runtime = self._runtime
-        packing = RowPacking(runtime.config.hidden_size, runtime.quantize, runtime.act_dtype)
-        return self.exchange.run(x, ids, weights, packing, self._moe)
+        return RowPacking(runtime.config.hidden_size, runtime.quantize, runtime.act_dtype)
 
-    def _sum(self, x: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
-        """Of the experts' outputs [T, k, D] and the shared expert's, in the order and precision of `Ops.moe`."""
-        ids = torch.empty((x.shape[0], 0), dtype=torch.int64, device=x.device)
-        shared = self._moe(x, ids, torch.empty(ids.shape, device=x.device), self.shared)
+    def _sum(self, parts: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+        """Of the experts' outputs [T, k, D] and the shared expert's [T, D], in the order and precision of `Ops.moe`."""
         total = parts[:, 0].to(torch.float32, copy=True)
         for rank in range(1, parts.shape[1]):
             total.add_(parts[:, rank])

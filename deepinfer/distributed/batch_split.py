@@ -1,0 +1,45 @@
+"""Which steps of ranks that share experts are computed in two halves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from deepinfer.core.half_point import half_point
+
+# Rows in each half from which it pays on GPUs with V4.1-Flash's shapes. Below 1,024 the host does not keep up: handing
+# over a layer takes 1.75 ms, a prefill row 2.7 us (doc/performance.md). And both halves read a layer's experts: on 2, 4
+# and 8 ranks that takes longer than rows on NVLink up to 4,020, 1,220 and 490 rows (doc/wide_ep.md).
+_LEAST_ROWS: Final = 1024
+_ROWS_OF_ALL: Final = 8192
+
+
+class BatchSplit:
+    """Every rank of a lock step keeps one, and feeds it before a step with what all ranks say: so all split it or none.
+
+    Attributes:
+        is_on: whether the step at hand is computed in halves.
+
+    Args:
+        mode: `ParallelConfig.two_batch_overlap`.
+        num_ranks: that share the experts; with 1 nothing would be on its way, and no step is split.
+    """
+
+    def __init__(self, mode: str, num_ranks: int) -> None:
+        self.is_on = False
+        self._min_rows: int | None = None
+        if num_ranks > 1:
+            self._min_rows = {"on": 1, "auto": max(_LEAST_ROWS, _ROWS_OF_ALL // num_ranks)}.get(mode)
+
+    def vote(self, lengths: np.ndarray) -> int:
+        """What this rank says, of the rows int [S] of its sequences: how many the smaller half has."""
+        if self._min_rows is None:
+            return 0
+        first = int(lengths[: half_point(lengths)].sum())
+        return min(first, int(lengths.sum()) - first)
+
+    def agree(self, votes: Sequence[int]) -> None:
+        """Everybody's votes. One rank with enough rows in both halves is enough: it is the one that all wait for."""
+        self.is_on = self._min_rows is not None and max(votes) >= self._min_rows

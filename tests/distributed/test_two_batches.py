@@ -1,0 +1,126 @@
+"""Steps computed in two halves give what whole ones give, to the last bit."""
+
+import numpy as np
+import pytest
+import torch
+
+from deepinfer.config.parallel_config import ParallelConfig
+from deepinfer.core.half_point import half_point
+from deepinfer.core.step_batch import StepBatch
+from deepinfer.distributed.batch_split import BatchSplit
+from deepinfer.distributed.take_turns import take_turns
+from deepinfer.errors import ConfigError
+from tests.distributed.equal_outputs import check
+from tests.distributed.rank_world import RankWorld
+from tests.support.golden_case import GOLDEN
+
+
+def split(num_ranks, experts, **others):
+    sizes = {"data_parallel_size": num_ranks, "expert_parallel_size": experts}
+    return sizes | {"two_batch_overlap": "on", **others}
+
+
+def test_two_ranks_with_drafts(world2, random_model):
+    check(world2, str(random_model), split(2, 2), {"numerics": "fp32"}, [0, 1, 1, 1, 0])
+
+
+def test_two_ranks_of_which_one_is_idle(world2):
+    check(world2, str(GOLDEN / "nano-s1"), split(2, 2), {"numerics": "fp32", "speculative": "off"}, [1, 1])
+
+
+def test_one_rank_has_one_long_prompt(world2, random_model):
+    """It cannot be cut: in the other half that rank has no rows."""
+    options = {"numerics": "official", "backend": "cpu"}
+    check(world2, str(random_model), split(2, 2, num_redundant_experts=3), options, [0, 0, 0, 1])
+
+
+def test_two_ranks_that_share_rows_too(world2, random_model):
+    sizes = {"context_parallel_size": 2, "expert_parallel_size": 2, "two_batch_overlap": "on"}
+    check(world2, str(random_model), sizes, {"numerics": "fp32", "yoco": "compact"}, [0, 0, 0, 0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("numerics", ["fp32", "official"])
+@pytest.mark.parametrize("drafts", [None, "off"])
+def test_three_ranks(random_model, numerics, drafts):
+    with RankWorld(3) as world:
+        for yoco in ("off", "compact", "mask"):
+            options = {"numerics": numerics, "speculative": drafts, "yoco": yoco}
+            sizes = split(3, 3, engram_parallel_size=3, num_redundant_experts=1, expert_rebalance_interval=3)
+            check(world, str(random_model), sizes, options, [0, 1, 1, 1, 0, 2])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "first"),
+    [([], 0), ([9], 1), ([1, 1], 1), ([5, 4, 3], 1), ([2, 1, 3, 3], 2), ([1, 1, 1, 50], 3), ([50, 1, 1], 1)],
+)
+def test_sequences_are_cut_where_rows_are_halved(lengths, first):
+    assert half_point(np.asarray(lengths, dtype=np.int64)) == first
+
+
+def test_halves_of_a_batch():
+    lengths, rows = np.array([3, 1, 2]), torch.arange(6)
+    per_seq = {
+        name: np.arange(3)
+        for name in ("starts", "state_slots", "first_blocks", "window_starts", "entry_starts", "consumer_starts")
+    }
+    wanted = np.array([2, 3, 5])
+    batch = StepBatch(rows, rows + 10, rows, rows[:, None], torch.from_numpy(wanted), lengths, **per_seq)
+    first, second = batch.halves(wanted)
+    assert (first.positions.tolist(), second.positions.tolist()) == ([10, 11, 12], [13, 14, 15])
+    assert (first.logit_rows.tolist(), second.logit_rows.tolist()) == ([2], [0, 2])
+    assert (first.lengths.tolist(), second.state_slots.tolist()) == ([3], [1, 2])
+    assert first.halves(np.array([2]))[1] is None
+
+
+def test_who_splits():
+    """All hear the same votes; the rank with the most decides."""
+    many, few = np.array([3000, 2500]), np.array([700])
+    for mode, ranks, expected in (
+        ("off", 4, False),
+        ("auto", 4, True),
+        ("auto", 2, False),  # 4,096 rows in each half are asked for
+        ("on", 2, True),
+        ("on", 1, False),
+    ):
+        each = [BatchSplit(mode, ranks) for _ in range(2)]
+        votes = [each[0].vote(many), each[1].vote(few)]
+        for one in each:
+            one.agree(votes)
+            assert one.is_on is expected, (mode, ranks)
+            one.agree([0, 0])
+            assert not one.is_on
+    with pytest.raises(ConfigError, match="two_batch_overlap = 'always'"):
+        ParallelConfig(two_batch_overlap="always")
+
+
+class Part:
+    """Notes its turns."""
+
+    def __init__(self, name, turns, notes, error=None):
+        self.name, self.turns, self.notes, self.error = name, turns, notes, error
+
+    def run(self):
+        try:
+            for turn in range(self.turns):
+                self.notes.append(f"{self.name}{turn}")
+                yield None
+            if self.error is not None:
+                raise self.error
+            return self.name
+        finally:
+            self.notes.append(f"{self.name} ends")
+
+
+def test_turns_are_taken_in_order():
+    notes = []
+    assert take_turns([Part("a", 2, notes).run(), Part("b", 3, notes).run(), Part("c", 0, notes).run()]) == list("abc")
+    assert notes == ["a0", "b0", "c ends", "a1", "b1", "a ends", "b2", "b ends"]
+    assert take_turns([]) == []
+
+
+def test_an_error_of_one_ends_the_other():
+    notes = []
+    with pytest.raises(ZeroDivisionError):
+        take_turns([Part("a", 3, notes).run(), Part("b", 1, notes, ZeroDivisionError()).run()])
+    assert notes == ["a0", "b0", "a1", "b ends", "a ends"]
