@@ -17,6 +17,7 @@ SHUFFLED = {"num_redundant_experts": 2, "expert_rebalance_interval": 4, "expert_
 FP32 = {"numerics": "fp32"}
 OFFICIAL = {"numerics": "official"}
 NO_DRAFTS = {"speculative": "off"}
+HALVES = {"two_batch_overlap": "on"}
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ CASES = [
     WideEPCase("exact", "bundled", {"data": 1, "experts": 1}, OFFICIAL, {"num_redundant_experts": 3}),
     WideEPCase("exact without drafts", "bundled", {"data": 1, "experts": 1, "engram": 1}, OFFICIAL | NO_DRAFTS),
     WideEPCase("exact context", "bundled", {"context": 1, "experts": 1}, OFFICIAL | {"yoco": "compact"}),
+    WideEPCase("two batches", "random", {"data": 1, "experts": 1}, FP32, HALVES),
+    WideEPCase("exact two batches", "bundled", {"context": 1, "experts": 1}, OFFICIAL | {"yoco": "compact"}, HALVES),
 ]
 MOVING = [
     WideEPCase("all experts", "bundled", {"data": 1, "experts": 1}, OFFICIAL, SHUFFLED),
