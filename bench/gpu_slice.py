@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from graph_times import GraphTimes
 
 from deepinfer import LLM, SamplingParams
+from deepinfer.bench.graph_nodes import count_nodes, kept_graphs
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.worker.cost_report import cost_report
 from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.scratch_plan import ScratchPlan
 from deepinfer.worker.static_executor import StaticExecutor
-from tests.gpu.graph_nodes import count_nodes, kept_graphs
 from tests.gpu.slice_model import ENGRAM_ROWS, write_slice
 
 PREFILL = 8192

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from deepinfer import LLM
+from deepinfer.bench.graph_nodes import count_nodes
 from deepinfer.worker.captured_calls import CapturedCalls
-from tests.gpu.graph_nodes import count_nodes
 
 
 @dataclass

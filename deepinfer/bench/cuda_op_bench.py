@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from deepinfer.bench.op_call import OpCall
 from deepinfer.bench.op_case import OpCase, Operands
 from deepinfer.bench.op_figures import OpFigures
 from deepinfer.bench.random_operands import RandomOperands
+from deepinfer.bench.sampler_cases import sampler_cases
 from deepinfer.bench.spread import Spread
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.engine.model_path import resolve_model_path
@@ -74,19 +75,29 @@ class CudaOpBench:
         name = torch.cuda.get_device_name(self._device)
         return {"gpu": name, "torch": torch.__version__, "tilelang": tilelang.__version__}
 
-    def run(self, model: str | None, row_counts: Sequence[int], context_len: int) -> list[CudaOpFigures]:
+    def run(
+        self,
+        model: str | None,
+        row_counts: Sequence[int],
+        context_len: int,
+        rows_per_seq: int = 1,
+        uses: Container[tuple[str, str]] | None = None,
+    ) -> list[CudaOpFigures]:
         """Figures of every op, by number of rows.
 
         Args:
             model: checkpoint directory, config file or hub id; None: the bundled one. Only the config is read.
             row_counts: rows of a step.
             context_len: tokens before the rows.
+            rows_per_seq: rows that belong to one sequence.
+            uses: (op, use) of the cases wanted; None: all.
         """
         config = DeepSeekV41Config.from_path(resolve_model_path(model))
         figures: list[CudaOpFigures] = []
         with torch.cuda.device(self._device), torch.inference_mode():
-            for case in model_cases(config, RandomOperands(self._device, _POOL_BYTES), context_len):
-                figures += self._figures_of(case, row_counts)
+            for case in all_cases(config, RandomOperands(self._device, _POOL_BYTES), context_len, rows_per_seq):
+                if uses is None or (case.op, case.use) in uses:
+                    figures += self._figures_of(case, row_counts)
         return sorted(figures, key=lambda item: row_counts.index(item.op.rows))
 
     def _figures_of(self, case: OpCase, row_counts: Sequence[int]) -> list[CudaOpFigures]:
@@ -102,7 +113,7 @@ class CudaOpBench:
         return figures
 
     def _measure(self, case: OpCase, make: Callable[[int], Operands], rows: int) -> CudaOpFigures:
-        op = getattr(self._ops, case.op)
+        op = case.function or getattr(self._ops, case.op)
         call = first_call(op, case.op, make(rows))
         l2_bytes = torch.cuda.get_device_properties(self._device).L2_cache_size
         count = num_sets(call.num_bytes, l2_bytes) if case.is_cold else 1
@@ -133,6 +144,14 @@ class CudaOpBench:
     def _matrix_speed(self) -> float:
         a, b = (torch.randn(_MATRIX_SIZE, _MATRIX_SIZE, device=self._device, dtype=torch.bfloat16) for _ in range(2))
         return float(_MATRIX_SIZE**3 / self._timer.time([lambda: a @ b]).seconds.median)
+
+
+def all_cases(
+    config: DeepSeekV41Config, random: RandomOperands, context_len: int, rows_per_seq: int = 1
+) -> list[OpCase]:
+    """Those of the model, and on a GPU those of the sampler."""
+    cases = model_cases(config, random, context_len, rows_per_seq)
+    return cases + (list(sampler_cases(config, random)) if random.device.type == "cuda" else [])
 
 
 def first_call(op: Callable[..., Any], name: str, operands: Operands) -> OpCall:

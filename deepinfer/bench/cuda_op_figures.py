@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deepinfer.bench.machine_limits import MachineLimits
+from deepinfer.bench.machine_limits import GPU_LAUNCH_SECONDS, MachineLimits
 from deepinfer.bench.op_figures import OpFigures
 
 
@@ -28,8 +28,13 @@ class CudaOpFigures:
     is_graph: bool
     library: str
 
+    def floor_seconds(self, limits: MachineLimits) -> float:
+        """Of a call, with one launch."""
+        return self.op.floor_seconds(limits, GPU_LAUNCH_SECONDS)
+
     def to_dict(self, limits: MachineLimits) -> dict[str, Any]:
         """JSON-safe."""
         timed_by = "CUDA graph" if self.is_graph else "CUDA events"
         own = {"use": self.use, "operand_sets": self.num_sets, "cold": self.is_cold}
-        return self.op.to_dict(limits) | own | {"timed_by": timed_by, "library": self.library}
+        floor = {"floor_us": self.floor_seconds(limits) * 1e6}
+        return self.op.to_dict(limits) | own | floor | {"timed_by": timed_by, "library": self.library}

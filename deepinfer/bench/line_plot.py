@@ -8,43 +8,57 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from deepinfer.bench.plot_axis import PlotAxis
 from deepinfer.errors import ConfigError
 
 _WIDTH: Final = 860
 _HEIGHT: Final = 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 210, 40, 60  # margins in pixels; the legend stands at the right
 _COLORS: Final = ("#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93", "#00798c", "#8d5a2b", "#777777")
-_NUM_TICKS: Final = 6
 
 
 class LinePlot:
-    """Lines over two linear axes that begin at zero.
+    """Lines over two axes.
 
     Args:
         title: stands above.
         x_label, y_label: what the axes show, with units.
+        note: a small line below the title: what the figures assume.
+        log_axes: both axes are logarithmic; else they are linear and begin at zero.
     """
 
-    def __init__(self, title: str, x_label: str, y_label: str) -> None:
-        self._title = title
+    def __init__(self, title: str, x_label: str, y_label: str, *, note: str = "", log_axes: bool = False) -> None:
+        self._titles = (title, note)
         self._labels = (x_label, y_label)
-        self._lines: list[tuple[str, list[tuple[float, float]], bool]] = []
+        self._make_axis = PlotAxis.log if log_axes else PlotAxis.linear
+        self._least = math.ulp(0.0) if log_axes else 0.0
+        self._lines: list[tuple[str, list[tuple[float, float]], bool, bool]] = []
 
-    def add(self, name: str, points: Sequence[tuple[float, float]], *, marks: bool = False) -> None:
-        """One line through finite points (x, y), none negative, in their order; with a dot on each if `marks`."""
-        assert all(math.isfinite(value) and value >= 0 for point in points for value in point), name
-        self._lines.append((name, list(points), marks))
+    def add(
+        self, name: str, points: Sequence[tuple[float, float]], *, marks: bool = False, joined: bool = True
+    ) -> None:
+        """Finite points (x, y), none negative (on logarithmic axes all above zero), in their order.
+
+        Args:
+            name: in the legend.
+            points: of a line.
+            marks: a dot on each point.
+            joined: a line through the points.
+        """
+        assert all(math.isfinite(value) and value >= self._least for point in points for value in point), name
+        self._lines.append((name, list(points), marks, joined))
 
     def svg(self) -> str:
         """The whole file's text."""
-        x_max, y_max = (self._extent(axis) for axis in (0, 1))
-        body = [*self._axes(x_max, y_max)]
-        for number, (name, points, marks) in enumerate(self._lines):
+        x_axis, y_axis = (self._axis(axis) for axis in (0, 1))
+        body = [*self._axes(x_axis, y_axis)]
+        for number, (name, points, marks, joined) in enumerate(self._lines):
             color = _COLORS[number % len(_COLORS)]
             dashes = "" if number < len(_COLORS) else ' stroke-dasharray="6 3"'
-            places = [(_x(x / x_max), _y(y / y_max)) for x, y in points]
+            places = [(_x(x_axis.share(x)), _y(y_axis.share(y))) for x, y in points]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-            body.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.8"{dashes}/>')
+            if joined:
+                body.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.8"{dashes}/>')
             if marks:
                 body += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{color}"/>' for x, y in places]
             top = _TOP + 10 + 20 * number
@@ -61,25 +75,25 @@ class LinePlot:
         except OSError as error:
             raise ConfigError(f"the plot cannot be written to {str(path)!r} ({error})") from error
 
-    def _extent(self, axis: int) -> float:
-        """End of an axis: the next tick above the largest value."""
-        largest = max((point[axis] for _, points, _ in self._lines for point in points), default=0.0) or 1.0
-        step = _tick_step(largest)
-        return step * math.ceil(largest / step - 1e-9)
+    def _axis(self, axis: int) -> PlotAxis:
+        return self._make_axis(point[axis] for _, points, _, _ in self._lines for point in points)
 
-    def _axes(self, x_max: float, y_max: float) -> list[str]:
+    def _axes(self, x_axis: PlotAxis, y_axis: PlotAxis) -> list[str]:
+        title, note = self._titles
         parts = [
-            _text(_x(0.5), 22, self._title, "middle", 'font-size="15"'),
+            _text(_x(0.5), 20, title, "middle", 'font-size="15"'),
             _text(_x(0.5), _HEIGHT - 14, self._labels[0], "middle"),
         ]
+        if note:
+            parts.append(_text(_WIDTH / 2, 35, note, "middle", 'font-size="10"'))
         turned = f'font-size="12" transform="rotate(-90 20 {_y(0.5):.0f})"'
         parts.append(_text(20, _y(0.5), self._labels[1], "middle", turned))
-        for value in _ticks(x_max):
-            x = _x(value / x_max)
+        for value in x_axis.ticks:
+            x = _x(x_axis.share(value))
             parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_y(0)}" y2="{_y(1)}" stroke="#e4e4e4"/>')
             parts.append(_text(x, _y(0) + 18, f"{value:,.10g}", "middle"))
-        for value in _ticks(y_max):
-            y = _y(value / y_max)
+        for value in y_axis.ticks:
+            y = _y(y_axis.share(value))
             parts.append(f'<line x1="{_x(0)}" x2="{_x(1)}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e4e4e4"/>')
             parts.append(_text(_x(0) - 8, y + 4, f"{value:,.10g}", "end"))
         return parts
@@ -95,15 +109,3 @@ def _y(share: float) -> float:
 
 def _text(x: float, y: float, text: str, anchor: str, style: str = 'font-size="12"') -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {style}>{escape(text)}</text>'
-
-
-def _tick_step(largest: float) -> float:
-    """1, 2 or 5 times a power of ten."""
-    raw = largest / _NUM_TICKS
-    power = 10.0 ** math.floor(math.log10(raw))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
-
-
-def _ticks(end: float) -> list[float]:
-    step = _tick_step(end)
-    return [number * step for number in range(round(end / step) + 1)]

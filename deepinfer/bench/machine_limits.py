@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+GPU_LAUNCH_SECONDS: Final = 3e-6  # of a kernel that waits for the one before
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,13 @@ class MachineLimits:
 
     bytes_per_second: float
     multiply_adds_per_second: float
+
+    def floor_seconds(self, num_bytes: int, multiply_adds: int | None, launch_seconds: float) -> float:
+        """The longer one of moving an op's bytes and computing its products, and one launch."""
+        products = 0.0
+        if multiply_adds is not None and self.multiply_adds_per_second:
+            products = multiply_adds / self.multiply_adds_per_second
+        return max(num_bytes / self.bytes_per_second, products) + launch_seconds
 
     def to_dict(self) -> dict[str, float]:
         """JSON-safe."""

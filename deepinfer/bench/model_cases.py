@@ -15,13 +15,16 @@ from deepinfer.bench.random_operands import RandomOperands
 from deepinfer.config.model_config import DeepSeekV41Config
 
 
-def model_cases(config: DeepSeekV41Config, random: RandomOperands, context_len: int) -> list[OpCase]:
+def model_cases(
+    config: DeepSeekV41Config, random: RandomOperands, context_len: int, rows_per_seq: int = 1
+) -> list[OpCase]:
     """The uses that this model has of the ops of the contract, its draft model's where the shapes differ.
 
     Args:
         config: sizes, numerics "official".
         random: operands.
         context_len: tokens before the rows.
+        rows_per_seq: rows of a step that belong to one sequence.
     """
     return [
         *_stream_cases(config, random),
@@ -29,7 +32,7 @@ def model_cases(config: DeepSeekV41Config, random: RandomOperands, context_len: 
         *_query_cases(config, random),
         *product_cases(config, random),
         *cache_cases(config, random),
-        *attention_cases(config, random, context_len),
+        *attention_cases(config, random, context_len, rows_per_seq),
         *engram_cases(config, random),
     ]
 

@@ -42,7 +42,9 @@ class OpCall:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of operands read and results written, each once; of experts, tables and caches what the rows name."""
+        """Bytes of operands read and results written, each once; of experts, tables and caches what the rows name, of
+        logits as often as the sampler reads them.
+        """
         operands = (*self.args, *self.kwargs.values())
         count = _BYTES_READ.get(self.name)
         return _num_bytes(self.result) + (_num_bytes(operands) if count is None else count(self))
@@ -117,6 +119,14 @@ def _attention_bytes(call: OpCall) -> int:
     return num_bytes if entries is None else num_bytes + int((picks >= 0).sum()) * entries.cache.format.num_bytes
 
 
+def _sample_bytes(call: OpCall) -> int:
+    """Passes over the logits: for the maximum; for the mass by distance from it, if any row draws; for the tokens near
+    the cut, if any row has a filter. Those tokens, few where a text makes some likely, are then looked at alone.
+    """
+    logits, rules, _ = call.args
+    return (1 + rules.kinds.draws + rules.kinds.filters) * _num_bytes(logits) + _num_bytes(rules)
+
+
 def _linear(call: OpCall) -> int:
     x, weight = call.args[:2]
     num_out = weight.out_features if isinstance(weight, QuantizedWeight) else weight.shape[0]
@@ -170,6 +180,7 @@ _BYTES_READ: Final[dict[str, Callable[[OpCall], int]]] = {
     "store_vectors": _store_bytes,
     "select_entries": _select_bytes,
     "sparse_attention": _attention_bytes,
+    "sample_rows": _sample_bytes,
 }
 _MULTIPLY_ADDS: Final[dict[str, Callable[[OpCall], int]]] = {
     "linear": _linear,

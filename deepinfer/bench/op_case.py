@@ -21,6 +21,7 @@ class OpCase:
             of a number of rows; every call of that makes new ones.
         is_cold: reads weights, tables or caches that other layers' have driven out of the processor's cache when
             it runs in a model. The other ops read what the op before them wrote.
+        function: what runs, for work that is no op of the contract.
     """
 
     op: str
@@ -28,3 +29,4 @@ class OpCase:
     count: int
     prepare: Callable[[], Callable[[int], Operands]]
     is_cold: bool
+    function: Callable[..., Any] | None = None

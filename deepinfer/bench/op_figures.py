@@ -41,6 +41,10 @@ class OpFigures:
             return None
         return self.multiply_adds / self.seconds[backend].median / limits.multiply_adds_per_second
 
+    def floor_seconds(self, limits: MachineLimits, launch_seconds: float) -> float:
+        """What a call takes at least; see `MachineLimits.floor_seconds`."""
+        return limits.floor_seconds(self.num_bytes, self.multiply_adds, launch_seconds)
+
     def to_dict(self, limits: MachineLimits) -> dict[str, Any]:
         """JSON-safe."""
         return {

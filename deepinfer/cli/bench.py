@@ -16,6 +16,7 @@ from deepinfer.bench.draft_mode import DraftMode
 from deepinfer.bench.prompt_file import Prompt, bundled_prompts, mixed_prompts, read_prompts
 from deepinfer.bench.reliability_plot import PLOT_ENDINGS, draw_reliability, require_matplotlib
 from deepinfer.cli.bench_ops import ops
+from deepinfer.cli.bench_plot import plot as plot_results
 from deepinfer.cli.bench_scheduler import scheduler
 from deepinfer.cli.bench_speed import latency, throughput
 from deepinfer.cli.bench_step import step
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Measure speed and drafts.")
 for command in (throughput, latency, step, ops, scheduler):
     app.command()(command)
+app.command("plot")(plot_results)
 
 _Model = Annotated[str | None, typer.Option(help="Checkpoint directory or hub id; default: the bundled one.")]
 _Drafts = Annotated[int | None, typer.Option(help="Drafts per step; default: as the model was trained.")]

@@ -103,13 +103,16 @@ def gpu_table(gpu: str, limits: MachineLimits, figures: list[CudaOpFigures]) -> 
         f"{limits.multiply_adds_per_second * 2e-12:.0f} TFLOP/s in bf16"
     )
     title = f"{gpu}: microseconds of a call, median (middle half); shares of {speeds}"
-    headings = ("op", "use", "timed by", "torch's", "rows", "calls", "KB", "us", "memory", "matrix", "torch us")
+    work_headings = ("rows", "calls", "KB", "us", "memory", "matrix", "floor", "floor/us", "torch us")
+    headings = ("op", "use", "timed by", "torch's", *work_headings)
     table = ReportTable(title, headings, num_left=4)
     for item in figures:
         op, how = item.op, ("graph" if item.is_graph else "events") + (", cold" if item.is_cold else "")
         torch_us = op.seconds["torch"].shown(1e6, 1) if "torch" in op.seconds else "-"
         work = (str(op.rows), str(op.count), f"{op.num_bytes / 1e3:.1f}")
-        table.add(op.name, item.use, how, item.library or "-", *work, *_cells(op, "cuda", limits), torch_us)
+        floor = item.floor_seconds(limits)
+        floors = (f"{floor * 1e6:.1f}", f"{floor / op.seconds['cuda'].median:.0%}")
+        table.add(op.name, item.use, how, item.library or "-", *work, *_cells(op, "cuda", limits), *floors, torch_us)
     return table
 
 

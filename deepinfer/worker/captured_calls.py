@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -37,6 +37,11 @@ class CapturedCalls:
         self._stream = torch.cuda.Stream(device)
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}
         self._piece: torch.cuda.CUDAGraph | None = None  # the pool lives as long as a graph of it
+
+    @property
+    def graphs(self) -> Mapping[Hashable, torch.cuda.CUDAGraph | None]:
+        """By key; None for one that did not fit into the memory."""
+        return self._graphs
 
     @property
     def num_graphs(self) -> int:

@@ -12,6 +12,7 @@ import torch
 
 from deepinfer.bench import cuda_op_bench
 from deepinfer.bench.cuda_op_bench import CudaOpBench
+from deepinfer.bench.cuda_step_ops import CudaStepOps
 from deepinfer.bench.cuda_timer import GpuTime
 from deepinfer.bench.spread import Spread
 from deepinfer.ops import Ops, reference
@@ -67,6 +68,17 @@ def test_a_failing_op_leaves_the_others(bench: CudaOpBench) -> None:
     figures = bench.run(str(GOLDEN / "nano-s1"), [2], context_len=200)
     assert {item.op.name for item in figures} >= {"hc_mix", "moe", "engram_gate"}
     assert bench.failures == ["hc_write (out of a layer), 2 rows: RuntimeError: too much shared memory"]
+
+
+def test_ops_of_whole_steps(bench: CudaOpBench) -> None:
+    ops = CudaStepOps(bench, str(GOLDEN / "nano-s1"), context_len=20).run([(2, 0), (2, 3)], [513])
+    assert bench.failures == [] and list(ops) == [(2, 0), (2, 3), 513]
+    rows = {step: {(op.op, op.use): op.rows for op in found} for step, found in ops.items()}
+    assert set(rows[2, 0].values()) == {2} and rows[513]["moe", "experts"] == 513 and rows[513]["linear", "head"] == 1
+    calls = [op.rows for op in ops[2, 3] if (op.op, op.use) == ("quantized_linear", "query up")]
+    assert calls == [8, 6]  # of the target and of the draft pass
+    assert rows[2, 3]["moe", "draft experts"] == 6 and rows[2, 3]["linear", "draft Markov head"] == 2
+    assert all(op.seconds == 1e-6 and op.floor_seconds > 3e-6 for found in ops.values() for op in found)
 
 
 def test_limits_count_both_ways_of_a_copy(bench: CudaOpBench) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from deepinfer.bench.line_plot import LinePlot
+from deepinfer.bench.plot_axis import PlotAxis
 from deepinfer.errors import ConfigError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -53,3 +54,27 @@ def test_ticks_are_round_numbers():
 def test_a_plot_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path):
     with pytest.raises(ConfigError, match="nowhere"):
         LinePlot("", "", "").write(tmp_path / "nowhere" / "plot.svg")
+
+
+def test_logarithmic_axes_have_equal_steps_for_equal_factors():
+    plot = LinePlot("", "", "", note="what is assumed", log_axes=True)
+    plot.add("line", [(1, 0.1), (10, 1), (100, 100)], marks=True)
+    ((first, second, third),) = lines(plot)
+    assert second[0] - first[0] == pytest.approx(third[0] - second[0], abs=0.11)
+    assert third[1] - second[1] == pytest.approx(2 * (second[1] - first[1]), abs=0.21)
+    texts = [text.text for text in ElementTree.fromstring(plot.svg()).iter(f"{SVG}text")]
+    assert {"0.1", "1", "10", "100", "what is assumed"} <= set(texts) and "0" not in texts
+
+
+@pytest.mark.parametrize("values", [[3.0], [1.0, 256.0], [0.07, 900.0], [10.0, 10.0], [1e-9, 1e9], []])
+def test_ticks_of_a_logarithmic_axis_enclose_its_values(values: list[float]):
+    axis = PlotAxis.log(values)
+    assert len(axis.ticks) >= 2 and list(axis.ticks) == sorted(axis.ticks)
+    assert all(-1e-9 <= axis.share(value) <= 1 + 1e-9 for value in values)
+
+
+def test_points_that_are_not_joined_are_dots_alone():
+    plot = LinePlot("", "", "")
+    plot.add("dots", [(1, 2), (3, 4)], marks=True, joined=False)
+    root = ElementTree.fromstring(plot.svg())
+    assert not lines(plot) and len(list(root.iter(f"{SVG}circle"))) == 2

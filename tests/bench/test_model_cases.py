@@ -10,6 +10,7 @@ from deepinfer.bench.library_calls import library_call
 from deepinfer.bench.model_cases import model_cases
 from deepinfer.bench.random_operands import RandomOperands
 from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.core.cache_spec import KVRounding
 from deepinfer.ops import Ops, reference
 from tests.support.golden_case import GOLDEN
 
@@ -43,9 +44,20 @@ def test_uses_of_one_op() -> None:
 
 def test_rows_of_a_chunk_see_ever_more() -> None:
     few = PagedRows(2, 2, 101)
-    assert not few.is_chunk and few.num_visible(CPU).tolist() == [51, 51]
+    assert few.num_visible(CPU).tolist() == [51, 51]
     many = PagedRows(MOST_SEQUENCES + 1, 2, 101)
     assert many.num_visible(CPU)[:4].tolist() == [51, 51, 52, 52] and many.max_visible == 307
+
+
+def test_rows_of_a_sequence_are_neighbours() -> None:
+    drafted = PagedRows(6, 2, 101, rows_per_seq=3)
+    assert drafted.num_visible(CPU).tolist() == [51, 51, 52] * 2
+    index = drafted.window_index(4, CPU)
+    assert index[:, 0].tolist() == [0, 1, 2, 6, 7, 8] and index[2].tolist() == [2, 3, 4, 5]
+    random = RandomOperands(CPU, 1 << 14)
+    paged = drafted.entries(random, random.pool(32, KVRounding.FP4_GROUP32, 64))
+    assert paged.first_block.tolist() == [0, 0, 0, 1, 1, 1] and paged.block_ids.shape == (2,)
+    assert len(set(PagedRows(MOST_SEQUENCES * 3, 2, 0, rows_per_seq=3).num_visible(CPU).tolist())) <= 2
 
 
 def test_sets_are_beyond_the_cache() -> None:

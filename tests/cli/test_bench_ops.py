@@ -63,9 +63,10 @@ def test_table_of_a_gpu() -> None:
     title, _, first, second = gpu_table("H200", limits, items).plain().splitlines()
     assert "4.00 TB/s copied, 800 TFLOP/s in bf16" in title
     assert first.split()[:4] == ["linear", "head", "graph,", "cold"] and first.endswith("5.0 (5.0 .. 5.0)")
-    assert "4000.0  4.0 (4.0 .. 4.0)     25%     62%" in first and second.split()[2] == "events"
+    assert "4000.0  4.0 (4.0 .. 4.0)     25%     62%    5.5      138%" in first and second.split()[2] == "events"
     report = items[0].to_dict(limits)
     assert report["timed_by"] == "CUDA graph" and report["cold"] and report["operand_sets"] == 3
+    assert report["floor_us"] == pytest.approx(10**9 / 400e12 * 1e6 + 3)
     assert report["backends"]["torch"]["median_us"] == pytest.approx(5)
 
 

@@ -1,50 +1,13 @@
-"""What captured CUDA graphs consist of, as the driver says: a profiler need not see the kernels of a replayed graph."""
+"""Memory that captured CUDA graphs hold."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import pytest
 import torch
 
 from deepinfer.worker.captured_calls import CapturedCalls
-
-KINDS = {0: "kernel", 1: "copy", 2: "set"}  # CUgraphNodeType
-
-
-@contextmanager
-def kept_graphs() -> Iterator[None]:
-    """Graphs captured inside can be asked: torch else forgets what a graph was made of once it can run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.cuda, "CUDAGraph", functools.partial(torch.cuda.CUDAGraph, keep_graph=True))
-        yield
-
-
-def count_nodes(graph: torch.cuda.CUDAGraph) -> Counter[str]:
-    """Number of nodes by kind: "kernel", "copy", "set" or "other"."""
-    driver = ctypes.CDLL("libcuda.so.1")  # its handles are the runtime's, and there is one driver whatever torch links
-    driver.cuGraphGetNodes.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
-    driver.cuGraphNodeGetType.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
-    handle, count, kind = graph.raw_cuda_graph(), ctypes.c_size_t(), ctypes.c_int()
-    require(driver.cuGraphGetNodes(handle, None, ctypes.byref(count)))
-    nodes = (ctypes.c_void_p * count.value)()
-    require(driver.cuGraphGetNodes(handle, nodes, ctypes.byref(count)))
-    counts: Counter[str] = Counter()
-    for node in nodes:
-        require(driver.cuGraphNodeGetType(node, ctypes.byref(kind)))
-        counts[KINDS.get(kind.value, "other")] += 1
-    return counts
 
 
 def pool_size(calls: CapturedCalls) -> int:
     """Bytes of device memory that the pool of all graphs holds."""
     segments = torch.cuda.memory_snapshot()
     return sum(segment["total_size"] for segment in segments if tuple(segment["segment_pool_id"]) == tuple(calls.pool))
-
-
-def require(status: int) -> None:
-    assert status == 0, f"the CUDA driver answers {status}"

@@ -12,6 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from deepinfer import LLM, SamplingParams
+from deepinfer.bench.graph_nodes import count_nodes, kept_graphs
 from deepinfer.worker import step_parts
 from deepinfer.worker.captured_calls import CapturedCalls
 from deepinfer.worker.decode_setup import static_decoder
@@ -19,7 +20,7 @@ from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.scratch_plan import ScratchPlan
 from deepinfer.worker.static_decoder import StaticDecoder
 from deepinfer.worker.static_executor import StaticExecutor
-from tests.gpu.graph_nodes import count_nodes, kept_graphs, pool_size
+from tests.gpu.graph_nodes import pool_size
 from tests.gpu.slice_model import write_slice
 from tests.worker.decode_chains import Resolver, check_chain
 from tests.worker.linked_model import LinkedModel

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from deepinfer.bench.planner.expert_cost import ExpertCost
 from deepinfer.bench.planner.expert_work import ExpertWork
 from deepinfer.bench.planner.kernel_profile import KernelProfile
 from deepinfer.bench.planner.op_curve import Growth, OpCurve
 from deepinfer.bench.planner.step_costs import FP4_BYTES, FP8_BYTES, StepCosts
-
-# What a draft stage calls beside its router and experts: the shapes of a target layer with a window.
-_STAGE: Final = {
-    ("hc_step", "into a layer"): 1,
-    ("hc_step", "from attention to MoE"): 1,
-    ("hc_write", "out of a layer"): 1,
-    ("rms_norm", "low-rank query"): 1,
-    ("apply_rope", "query heads"): 1,
-    ("quantized_linear", "query down"): 1,
-    ("quantized_linear", "query up"): 1,
-    ("quantized_linear", "window vector"): 1,
-    ("rotate_grouped_linear", "output down"): 1,
-    ("quantized_linear", "output up"): 1,
-    ("store_vectors", "window"): 1,
-    ("sparse_attention", "window"): 1,
-}
+from deepinfer.bench.step_calls import STAGE_CALLS
 
 
 class DraftCosts:
@@ -57,7 +40,7 @@ class DraftCosts:
         """
         drafts = self._config.dspark_block_size
         rows = num_seqs * drafts
-        stage = sum(count * self._target.call_us(key, rows, context_len) for key, count in _STAGE.items())
+        stage = sum(count * self._target.call_us(key, rows, context_len) for key, count in STAGE_CALLS.items())
         stage += self._router.us(rows)
         ends = self._features.us(num_seqs * (drafts + 1)) + self._target.head_us(rows)
         return self.num_stages * stage + ends + drafts * self._markov.us(num_seqs)
