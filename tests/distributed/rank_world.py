@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
@@ -49,14 +50,19 @@ class RankWorld:
                 )
             self._pipes.append(Connection(ours.detach()))
 
-    def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Call a module's function on every rank, its rank first; what each returned. AssertionError if one raises."""
+    def run(self, function: Callable[..., Any], *arguments: Any, seconds: float = 200.0) -> list[Any]:
+        """Call a module's function on every rank, its rank first; what each returned. AssertionError if one raises, or
+        has not ended after `seconds`.
+        """
+        end = time.monotonic() + seconds
         for pipe in self._pipes:
             pipe.send((function.__module__, function.__name__, arguments))
         results: dict[int, Any] = {}
         while len(results) < self.size:
             waiting = {pipe: rank for rank, pipe in enumerate(self._pipes) if rank not in results}
-            for pipe in wait(list(waiting)):
+            ready = wait(list(waiting), max(0.0, end - time.monotonic()))
+            assert ready, f"ranks {sorted(waiting.values())} have not ended {function.__name__} after {seconds:.0f} s"
+            for pipe in ready:
                 ok, results[waiting[pipe]] = pipe.recv()
                 assert ok, f"rank {waiting[pipe]}:\n{results[waiting[pipe]]}"
         return [results[rank] for rank in range(self.size)]
