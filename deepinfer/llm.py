@@ -15,6 +15,7 @@ from deepinfer.engine.build_runtime import build_runtime
 from deepinfer.engine.call_params import params_per_prompt
 from deepinfer.engine.engine_options import engine_config
 from deepinfer.engine.mailbox import Mailbox
+from deepinfer.engine.parallel_runtime import ParallelRuntime
 from deepinfer.engine.prefix_handle import PrefixHandle
 from deepinfer.engine.prompt_encoder import split_prompts
 from deepinfer.engine.request_batch import RequestBatch
@@ -22,6 +23,7 @@ from deepinfer.engine.request_ids import RequestIds
 from deepinfer.engine.request_queue import RequestQueue
 from deepinfer.engine.stats import EngineStats
 from deepinfer.engine.tap import Tap
+from deepinfer.engine.traced_ranks import traced_ranks
 from deepinfer.engine.traced_steps import traced_steps
 from deepinfer.envs import read_environment
 from deepinfer.errors import EngineClosedError, RequestError, UnsupportedFeatureError
@@ -36,7 +38,6 @@ from deepinfer.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from deepinfer.engine.chat_call import ChatCall
-    from deepinfer.engine.parallel_runtime import ParallelRuntime
     from deepinfer.engine.runtime import EngineRuntime
     from deepinfer.text.chat_format import ChatFormat
 
@@ -329,10 +330,11 @@ class LLM:
 
     def trace(self) -> AbstractContextManager[StepTrace]:
         """Inside, note when phases of steps, native calls and ops begin and end; the trace is filled at the end, and
-        `StepTrace.write` makes a chrome-trace file of it. One at a time.
+        `StepTrace.write` makes a chrome-trace file of it. One at a time. With several ranks every one is traced.
         """
         self._require_open()
-        return traced_steps(self._runtime.local)
+        runtime = self._runtime
+        return traced_ranks(runtime) if isinstance(runtime, ParallelRuntime) else traced_steps(runtime)
 
     def close(self) -> None:
         """Give model and caches back; idempotent. Later use raises EngineClosedError."""

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from deepinfer.bench.prompt_file import mixed_prompts, random_prompts
+from deepinfer.cli.batch_options import named_values
 from deepinfer.cli.overlap_option import OverlapOption
 from deepinfer.cli.report_table import ReportTable
 from deepinfer.cli.reported_errors import reported_errors
@@ -55,6 +56,7 @@ def record(
     steps: Annotated[int, typer.Option(min=1, help="Tokens of each prompt behind the first one.")] = 32,
     num_threads: Annotated[int | None, typer.Option(min=1, help="Threads; default: as the engine chooses.")] = None,
     overlap: OverlapOption = None,
+    engine: Annotated[list[str] | None, typer.Option(help="Further engine option, NAME=JSON; may be repeated.")] = None,
     json: _Json = False,
 ) -> None:
     """Decode a batch of prompts, write the trace of its steps and sum it up."""
@@ -70,6 +72,7 @@ def record(
     params = SamplingParams(temperature=0.0, max_tokens=steps + 1, ignore_eos=True)
     with reported_errors():
         require_paths(None, output)
+        options |= named_values(engine, "--engine")
         from deepinfer.llm import LLM
 
         with LLM(**options) as llm:

@@ -111,13 +111,11 @@ class ExpertExchange:
         row, rows_out, pairs_back = targets.row, targets.rows_out, targets.pairs_back
         rows_in, pairs_out = targets.arriving.wait().T.tolist()
         rows = packing.pack(x[row], targets.slots, weights[row])
-        dispatch = self._comm.start_rows(rows, rows_out, rows_in, "dispatch")
-        yield dispatch
-        outputs = self._compute(*packing.unpack(dispatch.wait(), weights.shape[1]), packing, compute)
-        combine = self._comm.start_rows(packing.as_bytes(outputs), pairs_out, pairs_back, "combine")
-        yield combine
+        came = yield self._comm.start_rows(rows, rows_out, rows_in, "dispatch")
+        outputs = self._compute(*packing.unpack(came, weights.shape[1]), packing, compute)
+        returned = yield self._comm.start_rows(packing.as_bytes(outputs), pairs_out, pairs_back, "combine")
         parts = outputs.new_empty((*weights.shape, x.shape[1]))
-        parts[targets.picks] = packing.of_bytes(combine.wait())
+        parts[targets.picks] = packing.of_bytes(returned)
         return parts
 
     @staticmethod

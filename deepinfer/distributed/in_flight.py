@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeAlias, TypeVar
 
 import torch
@@ -35,6 +35,10 @@ class InFlight:
         self._sent = None
         return self._received
 
+    def call_behind(self, function: Callable[[], None]) -> None:
+        """Call it once, when the data have come; on a GPU at once, with a current stream that waits for them."""
+        self._work.get_future().then(lambda _: function())
 
-Turns: TypeAlias = Generator[InFlight, None, T]
-"""A computation that other ranks take part in: it yields whenever something of it is on its way, and returns a T."""
+
+Turns: TypeAlias = Generator[InFlight, torch.Tensor, T]
+"""A computation that other ranks take part in: yields what of it is on its way, is sent what came, and returns a T."""

@@ -12,6 +12,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.distributed.batch_split import BatchSplit
+from deepinfer.distributed.exchange_log import ExchangeLog
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.distributed.rank_layout import RankGroup, RankLayout
@@ -31,6 +32,7 @@ class RankGroups:
         experts: those that share the routed experts; None where this rank has them all.
         engram: those that share the Engram tables; None where this rank reads whole ones.
         split: whether they compute the step at hand in two halves.
+        log: notes, while somebody traces, what the halves do.
     """
 
     sizes: ParallelConfig
@@ -39,6 +41,7 @@ class RankGroups:
     experts: RankComm | None
     engram: RankComm | None
     split: BatchSplit
+    log: ExchangeLog
 
     def expert_exchange(self, num_experts: int) -> ExpertExchange | None:
         """For one layer with so many routed experts; None where this rank has them all."""
@@ -72,7 +75,7 @@ class RankGroups:
             if own is not None:
                 own.meet(device)
         split = BatchSplit(sizes.two_batch_overlap, sizes.expert_parallel_size)
-        return cls(sizes, lockstep, context, experts, engram, split)
+        return cls(sizes, lockstep, context, experts, engram, split, ExchangeLog(device))
 
 
 def join_world(address: tuple[str, int], rank: int, num_ranks: int, device: torch.device) -> None:

@@ -29,8 +29,7 @@ class ReplicaLinks:
         self._wakes_all = wakes_all
         self._num_given = 0
         self._workers = [pool.workers[rank] for rank in ranks]
-        self._replicas = {rank: replica for replica, rank in enumerate(ranks)}
-        self._questions: list[deque[list[Any]]] = [deque() for _ in ranks]
+        self._questions: list[deque[list[Any]]] = [deque() for _ in pool.workers]
 
     @property
     def num_replicas(self) -> int:
@@ -63,14 +62,19 @@ class ReplicaLinks:
 
     def ask(self, replica: int, question: WorkerCommand) -> list[Any]:
         """Send a question; the answer will stand in the list, which is empty till then."""
+        return self.ask_rank(self._workers[replica].rank, question)
+
+    def ask_rank(self, rank: int, question: WorkerCommand) -> list[Any]:
+        """The same to a rank, which need not be one that takes requests."""
         answer: list[Any] = []
-        self._questions[replica].append(answer)
-        self.send(replica, question)
+        self._questions[rank].append(answer)
+        worker = self.pool.workers[rank]
+        self._send_to(worker, worker.wire.pack(question))
         return answer
 
     def answer(self, rank: int, value: Any) -> None:
         """Fill in the answer of the oldest question to a worker."""
-        self._questions[self._replicas[rank]].popleft().append(value)
+        self._questions[rank].popleft().append(value)
 
     @staticmethod
     def _send_to(worker: WorkerProcess, message: bytes) -> None:

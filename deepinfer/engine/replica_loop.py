@@ -6,7 +6,7 @@ import heapq
 import itertools
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from deepinfer.core.engine_request import EngineRequest
@@ -87,7 +87,8 @@ class ReplicaLoop:
             return refused
         if request.constraint is None:
             return None
-        error: Exception | None = self._ask(WorkerCommand("ask", "grammar", packed), 1)[0]
+        question = WorkerCommand("ask", "grammar", packed)
+        error: Exception | None = self._answers(lambda: [self._links.ask(0, question)])[0]
         return error
 
     def save_prefix(self, request_id: str) -> PrefixHandle:
@@ -145,7 +146,13 @@ class ReplicaLoop:
 
     def ask_all(self, question: str) -> list[Any]:
         """The answers of all replicas, in their order."""
-        return self._ask(WorkerCommand("ask", question), self._links.num_replicas)
+        command = WorkerCommand("ask", question)
+        return self._answers(lambda: [self._links.ask(r, command) for r in range(self._links.num_replicas)])
+
+    def ask_ranks(self, question: str) -> list[Any]:
+        """The answers of all ranks, in their order."""
+        command = WorkerCommand("ask", question)
+        return self._answers(lambda: [self._links.ask_rank(w.rank, command) for w in self._links.pool.workers])
 
     def close(self) -> None:
         """End the workers; what was unfinished is lost. Does nothing in a fork."""
@@ -158,12 +165,13 @@ class ReplicaLoop:
             self._changed.notify_all()
         self._links.pool.close()
 
-    def _ask(self, question: WorkerCommand, num_replicas: int) -> list[Any]:
+    def _answers(self, ask: Callable[[], list[list[Any]]]) -> list[Any]:
+        """Wait until the lists that `ask` gives, one a question, have an answer each."""
         self._links.pool.require_home()
         with self._changed:
             self._require_running()
             with DeferredInterrupt():
-                answers = [self._links.ask(replica, question) for replica in range(num_replicas)]
+                answers = ask()
             while any(not answer for answer in answers):
                 self._require_running()
                 self._changed.wait()

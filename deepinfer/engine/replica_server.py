@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from deepinfer.engine.command_queue import CommandQueue
-from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.own_error import own_error
 from deepinfer.engine.packed_request import PackedRequest
+from deepinfer.engine.rank_tracer import RankTracer
+from deepinfer.engine.runtime import EngineRuntime
 from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.engine.wire import Wire
 from deepinfer.engine.worker_command import WorkerCommand
@@ -19,8 +20,9 @@ from deepinfer.outputs import RequestDelta, RequestFailure
 class ReplicaServer:
     """Steps while there are requests, and waits for a command while there are none."""
 
-    def __init__(self, engine: LLMEngine, commands: CommandQueue, wire: Wire) -> None:
-        self._engine = engine
+    def __init__(self, runtime: EngineRuntime, commands: CommandQueue, wire: Wire) -> None:
+        self._engine = runtime.engine
+        self._tracer = RankTracer(runtime)
         self._commands = commands
         self._wire = wire
 
@@ -68,6 +70,10 @@ class ReplicaServer:
     def _answer(self, question: WorkerCommand) -> Any:
         if question.value == "stats":
             return self._engine.stats()
+        if question.value == "begin trace":
+            return self._tracer.begin()
+        if question.value == "end trace":
+            return self._tracer.end()
         assert question.value == "grammar" and question.request is not None, question.value
         try:
             return self._engine.grammar_error(question.request.unpacked(self._wire))

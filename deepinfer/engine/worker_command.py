@@ -16,8 +16,8 @@ class WorkerCommand:
 
     Attributes:
         kind: "add": queue `request`; "wake": some rank got its `value`-th request since the start; "abort": end the
-            requests `value`, a list of ids; "ask": answer the question `value` ("stats", or "grammar" about `request`);
-            "close": end the process.
+            requests `value`, a list of ids; "ask": answer the question `value` ("stats", "grammar" about `request`,
+            "begin trace", "end trace"); "close": end the process.
         value: see `kind`.
         request: see `kind`.
         prompt: text of its prompt, where one was given.

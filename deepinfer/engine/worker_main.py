@@ -58,7 +58,7 @@ def _serve(spec: WorkerSpec, wire: Wire, commands: CommandQueue) -> None:
     runtime = EngineRuntime.build(config, spec.environment, groups=_groups(spec, config))
     wire.tokenizer = runtime.tokenizer
     wire.send(WorkerReport("ready", WorkerReady(runtime.config, runtime.limits, runtime.modes)))
-    ReplicaServer(runtime.engine, commands, wire).run()
+    ReplicaServer(runtime, commands, wire).run()
 
 
 def _groups(spec: WorkerSpec, config: EngineConfig) -> RankGroups | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +12,8 @@ from deepinfer.config.strict_json import read_json_object
 from deepinfer.errors import ConfigError
 from deepinfer.profile.span import Lane, Span
 
-# Lanes are chrome's processes, rows its threads.
+# Lanes are chrome's processes, so many numbers for each rank; rows are its threads.
+_RANK: Final = 10
 _LANES: Final = {1: "requests", 2: "scheduler", 3: "host", 4: "device"}
 _ROWS: Final[dict[Lane, tuple[int, int, str]]] = {
     "request": (1, 1, "requests"),
@@ -21,6 +22,9 @@ _ROWS: Final[dict[Lane, tuple[int, int, str]]] = {
     "device": (4, 1, "steps"),
     "call": (4, 2, "native calls"),
     "op": (4, 3, "ops"),
+    "halves": (4, 4, "halves of steps"),
+    "exchange 1": (4, 5, "first half, between ranks"),
+    "exchange 2": (4, 6, "second half, between ranks"),
 }
 _MAX_BYTES: Final = 1 << 29
 
@@ -30,7 +34,8 @@ class StepTrace:
     """Filled when the recording ends.
 
     Attributes:
-        spans: of all lanes, in no order; those of a lane lie behind or inside each other, but for requests.
+        spans: of all lanes and ranks, in no order; those of a lane lie behind or inside each other, but for requests.
+            Ranks on other machines have clocks of their own.
         modes: what ran: backend, numerics, threads, drafts, overlap.
         num_lost: native spans that found no room.
     """
@@ -38,6 +43,10 @@ class StepTrace:
     spans: list[Span] = field(default_factory=list)
     modes: dict[str, Any] = field(default_factory=dict)
     num_lost: int = 0
+
+    def of_rank(self, rank: int) -> StepTrace:
+        """What belongs to one rank."""
+        return replace(self, spans=[span for span in self.spans if span.rank == rank])
 
     def to_chrome(self) -> dict[str, Any]:
         """The trace event format that chrome://tracing and ui.perfetto.dev read, microseconds from the first span on.
@@ -50,7 +59,7 @@ class StepTrace:
         events = [event for span in ordered if span.lane != "request" for event in _complete(span, start)]
         requests = [span for span in ordered if span.lane == "request"]
         other = {**self.modes, "num_lost": self.num_lost}
-        content = [*_names(), *_asynchronous(requests, start), *events]
+        content = [*_names(self.spans), *_asynchronous(requests, start), *events]
         return {"traceEvents": content, "displayTimeUnit": "ms", "otherData": other}
 
     def write(self, path: Path) -> None:
@@ -74,17 +83,23 @@ class StepTrace:
             raise ConfigError(f"{str(path)!r} is no trace of deepinfer ({error!r})") from error
 
 
-def _names() -> Iterator[dict[str, Any]]:
-    for lane, name in _LANES.items():
-        yield {"name": "process_name", "ph": "M", "pid": lane, "tid": 0, "args": {"name": name}}
-        yield {"name": "process_sort_index", "ph": "M", "pid": lane, "tid": 0, "args": {"sort_index": lane}}
-    for lane, row, name in _ROWS.values():
-        yield {"name": "thread_name", "ph": "M", "pid": lane, "tid": row, "args": {"name": name}}
+def _names(spans: Iterable[Span]) -> Iterator[dict[str, Any]]:
+    """Of all lanes of ranks that there are, and of rows that hold something."""
+    used = {(span.rank, span.lane) for span in spans}
+    ranks = sorted({rank for rank, _ in used} | {0})
+    for rank in ranks:
+        for lane, name in _LANES.items():
+            number, shown = _RANK * rank + lane, name if len(ranks) == 1 else f"rank {rank}, {name}"
+            yield {"name": "process_name", "ph": "M", "pid": number, "tid": 0, "args": {"name": shown}}
+            yield {"name": "process_sort_index", "ph": "M", "pid": number, "tid": 0, "args": {"sort_index": number}}
+    for rank, kind in sorted(used):
+        lane, row, name = _ROWS[kind]
+        yield {"name": "thread_name", "ph": "M", "pid": _RANK * rank + lane, "tid": row, "args": {"name": name}}
 
 
 def _common(span: Span, moment: int) -> dict[str, Any]:
     lane, row, _ = _ROWS[span.lane]
-    return {"name": span.name, "cat": span.lane, "pid": lane, "tid": row, "ts": moment / 1e3}
+    return {"name": span.name, "cat": span.lane, "pid": _RANK * span.rank + lane, "tid": row, "ts": moment / 1e3}
 
 
 def _complete(span: Span, start: int) -> Iterator[dict[str, Any]]:
@@ -121,11 +136,11 @@ def _spans(events: Iterable[dict[str, Any]]) -> Iterator[Span]:
         lane, moment = event["cat"], round(event["ts"] * 1e3)
         if lane not in _ROWS:
             raise ValueError(f"there is no lane {lane!r}")
-        name, details = str(event["name"]), dict(event["args"])
+        name, details, rank = str(event["name"]), dict(event["args"]), int(event["pid"]) // _RANK
         if kind == "b":
             begun[event["id"], name] = moment
         elif kind == "e":
-            yield Span(name, lane, begun.pop((event["id"], name)), moment, details)
+            yield Span(name, lane, begun.pop((event["id"], name)), moment, details, rank)
         else:
             length = round(event["dur"] * 1e3) if kind == "X" else 0
-            yield Span(name, lane, moment, moment + length, details)
+            yield Span(name, lane, moment, moment + length, details, rank)

@@ -40,7 +40,7 @@ class PhaseShare:
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
-    """Of all steps of one kind.
+    """Of all steps of one kind, of the first rank.
 
     Attributes:
         kind: "decode" or "prefill".
@@ -66,6 +66,7 @@ class TraceSummary:
     @classmethod
     def of(cls, trace: StepTrace, kind: str) -> TraceSummary:
         """Raises ConfigError when no step of that kind was traced."""
+        trace = trace.of_rank(0)
         steps = sorted((span for span in trace.spans if span.name == "step"), key=lambda span: span.begin)
         chosen = [step for step in steps if step.details.get("kind") == kind]
         if not chosen:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from deepinfer import LLM, SamplingParams
-from deepinfer.errors import CheckpointError, RequestError, UnsupportedFeatureError, WorkerFailedError
+from deepinfer.errors import CheckpointError, ConfigError, RequestError, UnsupportedFeatureError, WorkerFailedError
 
 OPTIONS = {"max_model_len": 96, "max_num_seqs": 3, "seed": 7, "max_num_batched_tokens": 24}
 STOP_SECONDS = 5.0  # stated in doc/wide_ep.md
@@ -136,6 +136,20 @@ def test_a_fork_leaves_the_workers_alone(double):
         os._exit(0 if error is not None and "is a fork" in error.message else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert len(double.generate([[9]], params(2), use_tqdm=False)[0].outputs[0].token_ids) == 2
+
+
+def test_a_trace_has_every_rank(double):
+    with double.trace() as trace:
+        double.generate([[5, 6], [7]], params(3), use_tqdm=False)
+        with pytest.raises(ConfigError, match="being traced already"), double.trace():
+            pass
+    for rank in (0, 1):
+        names = {span.name for span in trace.of_rank(rank).spans}
+        assert {"step", "schedule", "forward", "request"} <= names
+    assert trace.modes["num_ranks"] == 2
+    with double.trace() as later:
+        pass
+    assert not [span for span in later.spans if span.lane != "host"]
 
 
 def test_what_needs_one_process_says_so(double):

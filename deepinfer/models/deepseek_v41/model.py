@@ -11,6 +11,7 @@ from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.probe import Probe
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.core.tensor_source import TensorSource
+from deepinfer.distributed.exchange_log import ExchangeLog
 from deepinfer.distributed.in_flight import Turns
 from deepinfer.distributed.take_turns import take_turns
 from deepinfer.models.deepseek_v41.draft_model import DraftModel
@@ -80,7 +81,7 @@ class DeepSeekV41Model:
             self._take_part() if batch is None else self._run(self._context(batch, caches, probe, shares_rows))
             for batch in batches
         ]
-        hidden = [part for part in take_turns(parts) if part is not None]
+        hidden = [part for part in take_turns(parts, self._log) if part is not None]
         return hidden[0] if len(hidden) == 1 else torch.cat(hidden)
 
     @torch.inference_mode()
@@ -105,7 +106,11 @@ class DeepSeekV41Model:
         Args:
             num_batches: as the others have.
         """
-        take_turns([self._take_part() for _ in range(num_batches)])
+        take_turns([self._take_part() for _ in range(num_batches)], self._log)
+
+    @property
+    def _log(self) -> ExchangeLog | None:
+        return None if self.runtime.groups is None else self.runtime.groups.log
 
     def _context(self, batch: StepBatch, caches: CacheTensors, probe: Probe, shares_rows: bool) -> StepContext:
         groups, share = self.runtime.groups, None

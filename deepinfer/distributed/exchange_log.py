@@ -1,0 +1,88 @@
+"""Notes what the parts of a step compute and wait for, and what of them is on its way between ranks."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+
+from deepinfer.distributed.in_flight import InFlight
+
+Activity = Literal["compute", "wait", "exchange"]
+_Mark: TypeAlias = "int | torch.cuda.Event"
+
+
+class LoggedSpan(NamedTuple):
+    """One stretch of time.
+
+    Attributes:
+        activity: of the part, or of the links for it.
+        name: of what was computed or exchanged.
+        part: number of the part of its step.
+        begin, end: nanoseconds of `time.perf_counter_ns`; on a GPU those at which the device got there.
+    """
+
+    activity: Activity
+    name: str
+    part: int
+    begin: int
+    end: int
+
+
+class ExchangeLog:
+    """Does nothing until it is started.
+
+    Args:
+        device: where steps are computed.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._notes: list[tuple[Activity, str, int, _Mark, list[_Mark]]] | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is noted."""
+        return self._notes is not None
+
+    def start(self) -> None:
+        """Between steps."""
+        self._notes = []
+
+    def stop(self) -> list[LoggedSpan]:
+        """Between steps: what there was since the start, in no order."""
+        notes, self._notes = self._notes or [], None
+        known = self.mark()
+        if isinstance(known, torch.cuda.Event):
+            known.synchronize()
+        now = time.perf_counter_ns()
+
+        def ns(mark: _Mark) -> int:
+            if isinstance(mark, int):
+                return mark
+            assert isinstance(known, torch.cuda.Event), "marks of one device"
+            return now - round(mark.elapsed_time(known) * 1e6)
+
+        ended = (note for note in notes if note[-1])  # what nobody waited for may not have
+        return [LoggedSpan(activity, name, part, ns(begin), ns(end)) for activity, name, part, begin, (end,) in ended]
+
+    def mark(self) -> _Mark:
+        """Now; on a GPU where its current stream stands."""
+        if self._device.type != "cuda":
+            return time.perf_counter_ns()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def note(self, activity: Activity, name: str, part: int, begin: _Mark) -> None:
+        """It ends now."""
+        if self._notes is not None:
+            self._notes.append((activity, name, part, begin, [self.mark()]))
+
+    def follow(self, flight: InFlight, part: int) -> None:
+        """It has just begun."""
+        if self._notes is not None:
+            ends: list[_Mark] = []
+            self._notes.append(("exchange", flight.name, part, self.mark(), ends))
+            flight.call_behind(lambda: ends.append(self.mark()))
