@@ -14,6 +14,7 @@ from deepinfer.distributed.expert_mover import ExpertMover
 from deepinfer.distributed.expert_placement import ExpertPlacement
 from deepinfer.distributed.load_window import LoadWindow
 from deepinfer.distributed.peak_to_mean import peak_to_mean
+from deepinfer.distributed.place_table import PlaceTable
 from deepinfer.distributed.plan_shuffle import plan_shuffle
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.logging import get_logger
@@ -53,7 +54,7 @@ class ExpertBalancer:
 
     def end_step(self) -> None:
         """Behind every step, also one without rows here."""
-        self._window.add(np.stack([exchange.table.take_counts() for exchange in self._exchanges]))
+        self._window.add(PlaceTable.take_counts([exchange.table for exchange in self._exchanges]))
         self._steps_left -= 1
         if self._steps_left == 0:
             self._steps_left = self._interval

@@ -12,6 +12,7 @@ from deepinfer.distributed.in_flight import InFlight, Turns
 from deepinfer.distributed.place_table import PlaceTable
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.distributed.row_packing import RowPacking
+from deepinfer.distributed.static_exchange import StaticExchange
 
 Compute = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -47,6 +48,7 @@ class ExpertExchange:
         num_experts: logical experts.
         placement: of this one layer.
         table: the same on the device, and how often rows of this rank have picked each expert.
+        static: the same exchange for rows of which all ranks have equally many.
         own_experts: logical experts in this rank's places, in order.
         weights: [places of this rank, ...] each, what the experts consist of; moved by `ExpertMover`.
     """
@@ -66,6 +68,7 @@ class ExpertExchange:
         num_places = ExpertPlacement.round_up(num_experts, num_redundant, comm.size)
         placement = ExpertPlacement.initial(1, num_experts, num_places, comm.size)
         self.table = PlaceTable(placement, comm.rank)
+        self.static = StaticExchange(comm, self.table, placement.slots_per_rank)
         self.place_by(placement)
 
     def place_by(self, placement: ExpertPlacement) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -41,12 +43,15 @@ class PlaceTable:
         times = torch.ones_like(ids) if is_real is None else is_real[:, None].expand_as(ids).to(torch.int64)
         self._counts.scatter_add_(0, ids.flatten(), times.flatten())
 
+    @staticmethod
     @torch.inference_mode()
-    def take_counts(self) -> np.ndarray:
-        """Picks of each expert since the last call: int64 [num_experts]."""
-        counts = self._counts.cpu().numpy().copy()
-        self._counts.zero_()
-        return counts
+    def take_counts(tables: Sequence[PlaceTable]) -> np.ndarray:
+        """Picks of each expert since the last call, by layer: int64 [tables, num_experts]. One transfer."""
+        counts = [table._counts for table in tables]
+        taken = torch.stack(counts).cpu().numpy()
+        for count in counts:
+            count.zero_()
+        return taken
 
     def _follow(self, device: torch.device) -> None:
         if self._copies.device != device:

@@ -13,6 +13,8 @@ import torch.distributed as dist
 from deepinfer.distributed.in_flight import InFlight
 from deepinfer.distributed.peer_calls import peer_calls
 
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before torch 2.13
+
 
 class RankComm:
     """One group of ranks, as one of them sees it. Every rank of the group makes the same calls in the same order.
@@ -41,6 +43,7 @@ class RankComm:
         ones = [1] * self.size
         self.exchange_rows(rows, ones, ones)
         self.gather_rows(rows[:1], ones)
+        self.exchange_evenly(self.gather_evenly(rows[:1]))
 
     def gather_numbers(self, numbers: Sequence[int]) -> np.ndarray:
         """Everybody's numbers: int64 [size, n]."""
@@ -73,6 +76,23 @@ class RankComm:
     def start_rows(self, rows: torch.Tensor, num_out: list[int], num_in: list[int], name: str) -> InFlight:
         """The same, on its way; `name` in a trace."""
         return self._start(rows.contiguous(), rows.new_empty((sum(num_in), rows.shape[1])), num_in, num_out, name)
+
+    def gather_evenly(self, rows: torch.Tensor) -> torch.Tensor:
+        """Everybody's rows, rank by rank, equally many of each: uint8 [size * n, bytes] from uint8 [n, bytes].
+
+        On a GPU this and the next are launches alone, which a CUDA graph may hold.
+        """
+        received = rows.new_empty((self.size * rows.shape[0], rows.shape[1]))
+        with peer_calls():
+            _all_gather(received, rows.contiguous(), group=self._group)
+        return received
+
+    def exchange_evenly(self, rows: torch.Tensor) -> torch.Tensor:
+        """To rank r goes the r-th of `size` equal parts of `rows`, uint8 [size * n, bytes]; what came, likewise."""
+        received = torch.empty_like(rows)
+        with peer_calls():
+            dist.all_to_all_single(received, rows.contiguous(), group=self._group)
+        return received
 
     def sum_numbers(self, numbers: np.ndarray) -> np.ndarray:
         """The sum of everybody's, int64 of any shape."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from deepinfer.config.parallel_config import ParallelConfig
+from deepinfer.distributed.agreed_step import AgreedStep
 from deepinfer.distributed.batch_split import BatchSplit
 from deepinfer.distributed.exchange_log import ExchangeLog
 from deepinfer.distributed.expert_exchange import ExpertExchange
@@ -33,6 +34,7 @@ class RankGroups:
         engram: those that share the Engram tables; None where this rank reads whole ones.
         split: whether they compute the step at hand in two halves.
         log: notes, while somebody traces, what the halves do.
+        step: what the ranks in lockstep have agreed on about the step at hand.
     """
 
     sizes: ParallelConfig
@@ -42,6 +44,7 @@ class RankGroups:
     engram: RankComm | None
     split: BatchSplit
     log: ExchangeLog
+    step: AgreedStep = field(default_factory=AgreedStep)
 
     def expert_exchange(self, num_experts: int) -> ExpertExchange | None:
         """For one layer with so many routed experts; None where this rank has them all."""

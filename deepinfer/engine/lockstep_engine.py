@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from deepinfer._C import StepPlan
+from deepinfer.core.decode_demand import DecodeDemand
 from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.step_agreement import StepAgreement, StepVote
@@ -29,7 +30,7 @@ class LockstepEngine(LLMEngine):
         """`parts` as of `LLMEngine`."""
         super().__init__(*parts)
         sizes = groups.sizes
-        self._comm, self._split = groups.lockstep, groups.split
+        self._comm, self._split, self._agreed = groups.lockstep, groups.split, groups.step
         self._agreement = StepAgreement(sizes.prefill_all_interval, sizes.prefill_any_interval)
         self._may_sleep = False
 
@@ -68,10 +69,13 @@ class LockstepEngine(LLMEngine):
         kind = self._agreement.decide(votes)
         while kind is not None:
             plan = self._schedule(kind)
-            told = self._tell([plan.num_seqs > 0, self._split.vote(np.diff(plan.cu_seqlens_q))])
-            self._split.agree([half for _, half in told])
-            confirmed = self._agreement.confirm(kind, sum(has_planned for has_planned, _ in told))
+            half = self._split.vote(np.diff(plan.cu_seqlens_q))
+            told = self._tell([plan.num_seqs > 0, half, *DecodeDemand.of(plan, plan.make_drafts)])
+            self._split.agree([half for _, half, *_ in told])
+            confirmed = self._agreement.confirm(kind, sum(has_planned for has_planned, *_ in told))
             if confirmed == kind:
+                largest = DecodeDemand.largest(demand for _, _, *demand in told)
+                self._agreed.decode = largest if kind == "decode" else None
                 return plan
             kind = confirmed
         return None

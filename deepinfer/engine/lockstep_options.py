@@ -9,7 +9,7 @@ from deepinfer.errors import UnsupportedFeatureError
 
 
 def lockstep_options(config: EngineConfig) -> EngineConfig:
-    """The options as given, with what steps of several ranks cannot do turned off: overlapped steps and CUDA graphs.
+    """The options as given, with what steps of several ranks cannot do turned off: overlapped steps.
 
     Raises UnsupportedFeatureError for what was asked for all the same.
     """
@@ -20,4 +20,4 @@ def lockstep_options(config: EngineConfig) -> EngineConfig:
             "speculative: ranks that share experts cannot time steps at their start; set cost_curve to a file, or "
             "varlen to False"
         )
-    return replace(config, overlap=False, enforce_eager=True)
+    return replace(config, overlap=False)

@@ -8,6 +8,7 @@ import torch
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.model_config import DeepSeekV41Config
+from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.decode_sizes import DecodeSizes
 from deepinfer.core.step_executor import StepExecutor
@@ -72,8 +73,27 @@ def pool_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
 
 def static_decoder(config: EngineConfig, model: DeepSeekV41Model, caches: CacheTensors) -> StaticDecoder | None:
     """Runs decode steps from static tensors; None where they run component by component. `config` is resolved."""
-    calls = _static_calls(config, model)
-    return None if calls is None else StaticDecoder(model, caches, decode_sizes(config, model.runtime.config), calls)
+    calls, groups = _static_calls(config, model), model.runtime.groups
+    sizes = decode_sizes(config, model.runtime.config)
+    if groups is None:
+        return None if calls is None else StaticDecoder(model, caches, sizes, calls)
+    reason = why_not_together(groups.sizes)
+    if calls is not None and reason is not None:
+        logger.info("decode steps run without static tensors: %s", reason)
+    is_ready = calls is not None and reason is None
+    all_ready = groups.lockstep.gather_numbers([is_ready]).all()
+    if calls is None or not all_ready:
+        return None
+    return StaticDecoder(model, caches, sizes, calls, groups.step)
+
+
+def why_not_together(sizes: ParallelConfig) -> str | None:
+    """Why decode steps of ranks in lockstep run component by component; None where they need not."""
+    if sizes.context_parallel_size > 1:
+        return "the ranks of a replica get their plans from its first (context_parallel_size)"
+    if sizes.engram_parallel_size > 1:
+        return "the host asks other ranks for rows of Engram tables (engram_parallel_size)"
+    return None
 
 
 def static_sampler(
@@ -127,8 +147,6 @@ def _why_not_static(config: EngineConfig, model: DeepSeekV41Model) -> str | None
     from deepinfer.ops.cuda.static_support import why_not_static
     from tilelang_ops.jit.arch import arch_of
 
-    if model.runtime.groups is not None:
-        return "ranks exchange rows, and the host has to know how many"
     for layer in model.layers:
         if layer.engram is not None and not _is_readable(layer.engram.table):
             return "the host gathers the rows of Engram tables (engram_storage)"

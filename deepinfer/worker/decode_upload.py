@@ -49,11 +49,25 @@ class DecodeUpload:
 
         It waits for the transfer before the last one, which is over long since unless the device is two steps behind.
         """
+        buffer = self._next()
+        self._move(buffer, self._fill(buffer, plan))
+
+    def send_nothing(self) -> None:
+        """The same for a step without sequences: every row is padding, at the start of a text in slot 0 and block 0."""
+        buffer = self._next()
+        num_words = len(buffer.arrays["words"]) - len(buffer.arrays["block_ids"]) + 1
+        buffer.arrays["words"][:num_words] = 0
+        buffer.arrays["remap"][:] = -1
+        self._move(buffer, num_words)
+
+    def _next(self) -> _Buffer:
         buffer = self._buffers[self._num_sent % _NUM_BUFFERS]
         self._num_sent += 1
         if buffer.copied is not None:
             buffer.copied.synchronize()
-        num_words = self._fill(buffer, plan)
+        return buffer
+
+    def _move(self, buffer: _Buffer, num_words: int) -> None:
         self.target.words[:num_words].copy_(buffer.fields.words[:num_words], non_blocking=True)
         if self.target.words.device.type == "cuda":
             buffer.copied = buffer.copied or torch.cuda.Event()

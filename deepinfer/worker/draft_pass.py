@@ -7,6 +7,7 @@ import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.device_arrays import device_arrays
+from deepinfer.core.draft_anchors import DraftAnchors
 from deepinfer.core.draft_requests import DraftRequests
 from deepinfer.models.deepseek_v41.draft_model import DraftBlock, DraftModel
 
@@ -35,8 +36,17 @@ class DraftPass:
     def run(self, requests: DraftRequests, num_drafts: int) -> None:
         """Run all stages; see `DraftExecutor`."""
         rows = (requests.anchors, requests.last_positions, requests.state_slots)
-        anchors, positions, slots = device_arrays(self._device, *np.array(rows, dtype=np.int64))
-        self._block = self._draft.forward(anchors, positions, slots, self._caches, num_drafts)
+        anchors = DraftAnchors(*device_arrays(self._device, *np.array(rows, dtype=np.int64)))
+        self._block = self._draft.forward(anchors, self._caches, num_drafts)
+
+    def run_padded(self, requests: DraftRequests, num_drafts: int, num_padded: int) -> None:
+        """`run` for `num_padded` requests, as many as on every other rank; there may be none among them."""
+        rows, count = np.zeros((4, num_padded), dtype=np.int64), len(requests)
+        rows[:3, :count] = requests.anchors, requests.last_positions, requests.state_slots
+        rows[3, :count] = 1
+        tokens, positions, slots, is_real = device_arrays(self._device, *rows)
+        block = self._draft.forward(DraftAnchors(tokens, positions, slots, is_real > 0), self._caches, num_drafts)
+        self._block = DraftBlock(block.hidden[:count], block.base_logits[:count])
 
     def adjust(self, row: int, previous_ids: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
         """Logits of a block row given the token before it, and the score of its confidence."""

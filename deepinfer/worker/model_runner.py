@@ -210,6 +210,8 @@ class ModelRunner:
             return None
         marks.note()
         if plan.make_drafts and static.draft(chosen):
+            if self._peers is not None:
+                self._peers.note_drafts()
             marks.note()
         static.send(chosen)
 

@@ -99,8 +99,8 @@ def _fill_rows(
     ends = rows.num_rows.cumsum(0)
     rows.first_rows.copy_(ends - rows.num_rows)
     num_rows = ends[-1:]
-    of = torch.minimum(numbers, num_rows - 1)  # padding repeats the last row
-    seqs = torch.searchsorted(ends, of, right=True)
+    of = torch.minimum(numbers, (num_rows - 1).clamp(min=0))  # padding repeats the last row
+    seqs = torch.searchsorted(ends, of, right=True).clamp(max=len(ends) - 1)  # a step without rows: the last sequence
     offsets = of - rows.first_rows[seqs]
     place = seqs * lines.shape[1] + num_lookback + offsets
     ngrams = lines.reshape(-1)[place.unsqueeze(1) - torch.arange(num_lookback + 1, device=lines.device)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.decode_demand import DecodeDemand
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.decode_sizes import DecodeSizes
 from deepinfer.core.device_outcome import DeviceOutcome
 from deepinfer.core.step_plan import ForwardPlan
 from deepinfer.core.sync_guard import forbid_device_sync
+from deepinfer.distributed.agreed_step import AgreedStep
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.worker.decode_buckets import DecodeBuckets
 from deepinfer.worker.decode_fields import DecodeFields
@@ -31,6 +33,7 @@ class StaticDecoder:
         caches: allocated with a spare state slot (`allocate_caches`).
         sizes: of all steps.
         calls: runs the steps.
+        agreed: what the ranks whose steps meet this one's have agreed on; None for a rank by itself.
 
     Attributes:
         outcome: of the newest step; sampling fills its part in.
@@ -38,13 +41,21 @@ class StaticDecoder:
         calls: for whatever else runs from static tensors behind a step.
     """
 
-    def __init__(self, model: DeepSeekV41Model, caches: CacheTensors, sizes: DecodeSizes, calls: StaticCalls) -> None:
+    def __init__(
+        self,
+        model: DeepSeekV41Model,
+        caches: CacheTensors,
+        sizes: DecodeSizes,
+        calls: StaticCalls,
+        agreed: AgreedStep | None = None,
+    ) -> None:
         device, runtime = model.embedding.device, model.runtime
         self.outcome = DeviceOutcome.allocate(sizes.max_num_seqs, sizes.num_drafts, sizes.num_lookback, device)
         self.sizes = sizes
         self.calls = calls
         self._model = model
         self._caches = caches
+        self._agreed = agreed
         self._buckets = DecodeBuckets.build(sizes, runtime.config.index_topk)
         self._fields = DecodeFields.allocate(sizes, device)
         self._upload = DecodeUpload(sizes, self._fields)
@@ -59,13 +70,25 @@ class StaticDecoder:
         A linked plan goes on from the step that `forward` ran last. Its cache copies have been made.
         """
         self._upload.send(plan)
-        num_seqs, buckets = len(plan.seq_ids), self._buckets
-        num_rows = buckets.rows_for(num_seqs + plan.num_draft_rows)
-        max_len = buckets.length_for(int(plan.context_lens.max()) + 1 + self.sizes.num_drafts)
         splits = bool(plan.previous_step_id >= 0 and plan.draft_caps.sum() > plan.num_draft_rows)
-        rows = self._rows.narrowed(num_rows, min(num_rows, self.sizes.max_num_seqs))
-        self.calls.run(("decode", num_rows, max_len, splits), lambda: self._run(rows, max_len, splits))
-        return DecodeStep(rows, self._hidden[:num_rows], buckets.seqs_for(num_seqs))
+        return self._launch(self.agreed or DecodeDemand.of(plan), splits)
+
+    @forbid_device_sync()
+    @torch.inference_mode()
+    def take_part(self) -> None:
+        """Launch the step that the ranks have agreed on, with padding alone: nothing is stored."""
+        assert self.agreed is not None, "a rank by itself has no part in steps of others"
+        self._upload.send_nothing()
+        self._launch(self.agreed, False)
+
+    @property
+    def agreed(self) -> DecodeDemand | None:
+        """What ranks have agreed that the decode step at hand takes; None for a rank by itself, and for other steps."""
+        return None if self._agreed is None else self._agreed.decode
+
+    def seqs_for(self, num_seqs: int) -> int:
+        """What so many sequences are padded to where only they matter."""
+        return self._buckets.seqs_for(num_seqs)
 
     @property
     def row_sizes(self) -> tuple[int, ...]:
@@ -75,6 +98,13 @@ class StaticDecoder:
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """float32 [n, vocab] of final hidden states [n, D]."""
         return self._model.logits(hidden)
+
+    def _launch(self, demand: DecodeDemand, splits: bool) -> DecodeStep:
+        num_rows = self._buckets.rows_for(demand.num_rows)
+        max_len = self._buckets.length_for(demand.max_len + self.sizes.num_drafts)
+        rows = self._rows.narrowed(num_rows, min(num_rows, self.sizes.max_num_seqs))
+        self.calls.run(("decode", num_rows, max_len, splits), lambda: self._run(rows, max_len, splits))
+        return DecodeStep(rows, self._hidden[:num_rows], self.seqs_for(demand.num_seqs))
 
     def _run(self, rows: DecodeRows, max_len: int, splits: bool) -> None:
         fields = self._fields.narrowed(rows.num_rows.shape[0])

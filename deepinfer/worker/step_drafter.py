@@ -7,6 +7,7 @@ import torch
 from deepinfer.core.cache_tensors import CacheTensors
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.device_outcome import DeviceOutcome
+from deepinfer.core.draft_anchors import DraftAnchors
 from deepinfer.models.deepseek_v41.draft_model import DraftModel
 from deepinfer.sampling.draw_kinds import DrawKinds
 from deepinfer.sampling.row_rules import INDEX_WORD
@@ -69,7 +70,8 @@ class StepDrafter:
         words[:, INDEX_WORD] += counts  # the output index that the first draft speaks about
         in_pool = is_wanted & (rules.pool_slots >= 0)
         pool_places = torch.where(in_pool, rules.pool_slots * self.num_drafts, -1)
-        block = self._draft.forward(anchors, positions, rows.seq_slots, self._caches, self.num_drafts)
+        where = DraftAnchors(anchors, positions, rows.seq_slots, is_wanted)
+        block = self._draft.forward(where, self._caches, self.num_drafts)
         first = (RowWords(words, kinds), pool_places)
         ids, kept, scores = draft_loop(self._draft, block, self._sampler, anchors, first)
         if self._sampler.pool is not None and kinds.draws:

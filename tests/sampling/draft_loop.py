@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from deepinfer.core.draft_anchors import DraftAnchors
 from deepinfer.core.draft_requests import DraftRequests
 from deepinfer.models.deepseek_v41.draft_model import DraftBlock
 from tests.sampling.kernel_rows import random_logits, random_params
@@ -21,10 +22,9 @@ class TableDraft:
         self._after = torch.randint(-4, 5, (shape[2], shape[2]), generator=gen).float().to(device)
         self._score = torch.randint(-9, 10, (shape[2],), generator=gen).float().to(device)
 
-    def forward(
-        self, anchors: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor, caches: object, num_drafts: int
-    ) -> DraftBlock:
-        assert torch.equal(positions, anchors + 1) and torch.equal(slots, anchors + 2)
+    def forward(self, anchors: DraftAnchors, caches: object, num_drafts: int) -> DraftBlock:
+        assert torch.equal(anchors.last_positions, anchors.tokens + 1)
+        assert torch.equal(anchors.state_slots, anchors.tokens + 2)
         return DraftBlock(self._base, self._base[:, :num_drafts])
 
     def adjust(self, block: DraftBlock, row: int, previous_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,6 +11,7 @@ import torch
 
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.device_outcome import DeviceOutcome
+from deepinfer.core.draft_anchors import DraftAnchors
 from deepinfer.core.probe import Probe
 from deepinfer.models.deepseek_v41.draft_model import DraftBlock
 from deepinfer.sampling.draft_memory import DraftMemory
@@ -44,11 +45,9 @@ class Tables:
         logits = self._after[tokens] + self._at[positions % 64]
         return torch.where((tokens[:, None] == 5) & (positions[:, None] % 3 == 0), torch.nan, logits)
 
-    def forward(
-        self, anchors: torch.Tensor, positions: torch.Tensor, slots: torch.Tensor, caches: object, num_drafts: int
-    ) -> DraftBlock:
+    def forward(self, anchors: DraftAnchors, caches: object, num_drafts: int) -> DraftBlock:
         """The position of a block row's token is in the logits, its slot in nothing."""
-        places = positions[:, None] + torch.arange(1, num_drafts + 1, device=anchors.device)
+        places = anchors.last_positions[:, None] + torch.arange(1, num_drafts + 1, device=anchors.tokens.device)
         return DraftBlock(self._at[places % 64], self._at[places % 64])
 
     def adjust(self, block: DraftBlock, row: int, previous: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

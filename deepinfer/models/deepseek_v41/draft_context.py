@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors, VectorCache
+from deepinfer.core.draft_anchors import DraftAnchors
 from deepinfer.core.probe import Probe
 
 
@@ -26,6 +27,7 @@ class DraftContext:
         key_index: [R * G, W + G] workspace rows that each block row attends to, -1 for absent.
         block_rows: [R * G] workspace row of each block row, and
         block_places: [R * G] zeros: a workspace is a cache of units with one entry.
+        is_real: bool [R * G] rows of requests that are no padding, as in `StepContext`.
     """
 
     caches: CacheTensors
@@ -36,17 +38,13 @@ class DraftContext:
     key_index: torch.Tensor
     block_rows: torch.Tensor
     block_places: torch.Tensor
+    is_real: torch.Tensor | None = None
 
     @classmethod
-    def build(
-        cls,
-        last_positions: torch.Tensor,
-        state_slots: torch.Tensor,
-        caches: CacheTensors,
-        sizes: tuple[int, int],
-    ) -> DraftContext:
-        """For last accepted positions P [R] and state slots [R]; `sizes` = (window, block size)."""
+    def build(cls, anchors: DraftAnchors, caches: CacheTensors, sizes: tuple[int, int]) -> DraftContext:
+        """For R requests; `sizes` = (window, block size)."""
         window, block = sizes
+        last_positions, is_real = anchors.last_positions, anchors.is_real
         device, num_requests = last_positions.device, last_positions.shape[0]
         context = last_positions[:, None] + torch.arange(1 - window, 1, device=device)
         places = torch.arange(num_requests, device=device)[:, None] * (window + block)
@@ -58,11 +56,12 @@ class DraftContext:
             caches=caches,
             probe=Probe(),
             positions=positions.reshape(-1),
-            context_slots=state_slots[:, None].expand(-1, window),
+            context_slots=anchors.state_slots[:, None].expand(-1, window),
             context_positions=context,
             key_index=key_index.repeat_interleave(block, dim=0),
             block_rows=keys[:, window:].reshape(-1),
             block_places=torch.zeros_like(positions).view(-1),
+            is_real=None if is_real is None else is_real.repeat_interleave(block),
         )
 
     def gather(self, cache: VectorCache) -> VectorCache:

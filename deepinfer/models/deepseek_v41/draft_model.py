@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.draft_anchors import DraftAnchors
 from deepinfer.distributed.take_turns import take_turns
 from deepinfer.models.deepseek_v41.draft_context import DraftContext
 from deepinfer.models.deepseek_v41.draft_stage import DraftStage
@@ -74,27 +75,19 @@ class DraftModel:
             stage.store_context(x, ctx)
 
     @torch.inference_mode()
-    def forward(
-        self,
-        anchors: torch.Tensor,
-        last_positions: torch.Tensor,
-        state_slots: torch.Tensor,
-        caches: CacheTensors,
-        num_drafts: int,
-    ) -> DraftBlock:
+    def forward(self, anchors: DraftAnchors, caches: CacheTensors, num_drafts: int) -> DraftBlock:
         """Run all stages over one block per request.
 
         Args:
-            anchors: int64 [R] newest token of each request, not yet run through the target.
-            last_positions: int64 [R] position of the last token that has been (P); the anchor stands at P + 1.
-            state_slots: int64 [R].
+            anchors: the requests.
+            caches: with the target's context.
             num_drafts: G rows of a block; row j speaks about the token at P + 2 + j.
         """
         runtime = self._runtime
         sizes = (runtime.config.sliding_window, num_drafts)
-        ctx = DraftContext.build(last_positions, state_slots, caches, sizes)
-        ids = torch.full((anchors.shape[0], num_drafts), runtime.config.dspark_noise_token_id, device=anchors.device)
-        ids[:, 0] = anchors
+        ctx, tokens = DraftContext.build(anchors, caches, sizes), anchors.tokens
+        ids = torch.full((tokens.shape[0], num_drafts), runtime.config.dspark_noise_token_id, device=tokens.device)
+        ids[:, 0] = tokens
         streams, pre = runtime.initial_streams(ids.view(-1), self._embedding)
         for stage in self.stages:
             streams, pre = stage(streams, pre, ctx)
@@ -102,7 +95,7 @@ class DraftModel:
         hidden = runtime.ops.hc_read(streams, pre, act)
         normed = runtime.ops.rms_norm(hidden, self.norm_weight, runtime.config.rms_norm_eps, act)
         logits = self._head.logits(normed)
-        shape = (anchors.shape[0], num_drafts, -1)
+        shape = (tokens.shape[0], num_drafts, -1)
         return DraftBlock(hidden.view(shape), logits.view(shape))
 
     @torch.inference_mode()

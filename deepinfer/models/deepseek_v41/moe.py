@@ -50,7 +50,7 @@ class MoE:
     def __call__(self, x: torch.Tensor, ctx: StepContext | DraftContext) -> torch.Tensor:
         """Output [T, D] for the normed input x [T, D]."""
         if self.exchange is not None:
-            return take_turns([self._spread(self.exchange, x, self._route(x, ctx))])[0]
+            return take_turns([self._spread(self.exchange, x, ctx)])[0]
         picked = self._route(x, ctx)
         return self._moe(x, picked.ids, picked.weights, self.shared)
 
@@ -59,7 +59,7 @@ class MoE:
         if self.exchange is None:
             out: torch.Tensor = ctx.probe.call(self._name, self, x, ctx)
             return out
-        return (yield from self._spread(self.exchange, x, self._route(x, ctx)))
+        return (yield from self._spread(self.exchange, x, ctx))
 
     def take_part(self) -> Turns[None]:
         """Compute what other ranks send, in a step of which this rank has no rows. Nothing with experts of its own."""
@@ -85,15 +85,25 @@ class MoE:
         ctx.probe.record(f"{self._name}.margin", picked.margin)
         return picked
 
-    def _spread(self, exchange: ExpertExchange, x: torch.Tensor, picked: RouteResult) -> Turns[torch.Tensor]:
+    def _spread(
+        self, exchange: ExpertExchange, x: torch.Tensor, ctx: StepContext | DraftContext
+    ) -> Turns[torch.Tensor]:
         """Outputs [T, D], of experts wherever they lie. The shared one is computed while ranks tell each other how many
-        rows will come.
+        rows will come, where they have to.
         """
+        picked = self._route(x, ctx)
+        if ctx.is_real is not None:
+            rows = (x, picked.ids, picked.weights)
+            return self._sum(exchange.static.run(rows, ctx.is_real, self._packing, self._picks), self._shared(x))
         targets = exchange.begin(picked.ids)
-        none = torch.empty((x.shape[0], 0), dtype=torch.int64, device=x.device)
-        shared = self._moe(x, none, torch.empty(none.shape, device=x.device), self.shared)
+        shared = self._shared(x)
         parts = yield from exchange.run(targets, x, picked.weights, self._packing, self._moe)
         return self._sum(parts, shared)
+
+    def _shared(self, x: torch.Tensor) -> torch.Tensor:
+        """Outputs [T, D] of the shared expert."""
+        none = torch.empty((x.shape[0], 0), dtype=torch.int64, device=x.device)
+        return self._moe(x, none, torch.empty(none.shape, device=x.device), self.shared)
 
     @property
     def _packing(self) -> RowPacking:
@@ -107,8 +117,17 @@ class MoE:
             total.add_(parts[:, rank])
         return total.add_(shared).to(self._runtime.act_dtype)
 
+    def _picks(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, likely: int) -> torch.Tensor:
+        """Outputs [T * k, D] of picks, of which about `likely` are in places of this rank."""
+        return self._moe(x, ids, weights, likely=likely)
+
     def _moe(
-        self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, shared: _Shared | None = None
+        self,
+        x: torch.Tensor,
+        ids: torch.Tensor,
+        weights: torch.Tensor,
+        shared: _Shared | None = None,
+        likely: int | None = None,
     ) -> torch.Tensor:
         """`Ops.moe` with the experts of this rank, by place."""
         return self._runtime.ops.moe(
@@ -122,4 +141,5 @@ class MoE:
             limit=self._runtime.config.swiglu_limit,
             quantize=self._runtime.quantize,
             act_dtype=self._runtime.act_dtype,
+            likely=likely,
         )

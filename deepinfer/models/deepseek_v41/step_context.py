@@ -42,6 +42,8 @@ class StepContext:
         consumer: what the consumer layers work in, when that is not this context (YOCO prefill).
         picks: entry numbers attended to, int64 [T, index_topk], by index source layer; filled by that layer's indexer.
         candidates: candidate blocks int64 [T, blocks] of the candidate source, once it has run.
+        is_real: bool [T] rows that are no padding, where the batch has as many rows on every rank; None: all, and other
+            ranks may have others.
         features: mean of the streams [T, D] as they enter a draft target layer's attention, by layer.
     """
 
@@ -58,6 +60,7 @@ class StepContext:
     consumer: StepContext | None = None
     picks: dict[int, torch.Tensor] = field(default_factory=dict)
     candidates: torch.Tensor | None = None
+    is_real: torch.Tensor | None = None
     features: dict[int, torch.Tensor] = field(default_factory=dict)
     _ropes: dict[int, Rope] = field(default_factory=dict)
     _key_ropes: dict[int, Rope] = field(default_factory=dict)
@@ -141,6 +144,7 @@ class StepContext:
             window=RingWindow.of_decode(batch, window, ring),
             entries={ratio: EntryMap.of_decode(batch, ratio, block_size, rings[ratio]) for ratio in rings},
             kept={size: RingRows.of_decode(batch, size) for size in caches.ring_sizes},
+            is_real=None if runtime.groups is None else batch.rows.seqs >= 0,
         )
 
     @classmethod

@@ -1,0 +1,55 @@
+"""Ranks that share experts and decode from static tensors: the bits of one rank by itself."""
+
+import pytest
+
+from tests.distributed import rank_engine
+from tests.distributed.equal_outputs import OPTIONS, requests
+from tests.distributed.rank_world import RankWorld
+from tests.distributed.static_rank import exchange_both_ways, run_static_rank
+
+
+@pytest.fixture(scope="module")
+def world3():
+    with RankWorld(3) as world:
+        yield world
+
+
+def check(world, model, sizes, options, owners):
+    """Of each rank: what its balancers have moved, and (padded, whole, others') decode steps."""
+    asked, options = requests(len(owners)), OPTIONS | options
+    sizes = {"data_parallel_size": world.size, "expert_parallel_size": world.size, **sizes}
+    want = rank_engine.run_alone(model, options, asked)
+    parts = world.run(run_static_rank, model, sizes, options, asked, owners)
+    got = {number: output for outputs, _, _ in parts for number, output in outputs.items()}
+    assert [got[number] for number in range(len(asked))] == want
+    assert len({sum(steps) for _, _, steps in parts}) == 1, "not every rank has run every decode step"
+    return [moves for _, moves, _ in parts], [steps for _, _, steps in parts]
+
+
+@pytest.mark.parametrize("quantize", [False, True])
+def test_exchange_of_random_rows(world3, quantize):
+    """Against the exchange with the host, through random placements; rank 0 has no rows but padding."""
+    for num_experts, num_redundant in ((7, 0), (8, 5)):
+        counts = world3.run(exchange_both_ways, 3, num_experts, num_redundant, quantize)
+        assert counts[0] == 0 < sum(counts)
+
+
+@pytest.mark.parametrize("numerics", ["fp32", "official"])
+def test_three_ranks_of_which_one_is_idle(world3, random_model, numerics):
+    sizes, options = {"prefill_any_interval": 1}, {"numerics": numerics, "speculative": "off"}
+    _, steps = check(world3, str(random_model), sizes, options, [2, 0, 2, 2, 2])
+    assert steps[0][0] > 0 and steps[1][:2] == (0, 0) and steps[1][2] > 5
+
+
+def test_two_ranks_with_drafts(world2, random_model):
+    """Ranks with more and fewer rows than the step has, one of them with none in the end."""
+    sizes, options = {"prefill_any_interval": 1}, {"numerics": "fp32", "backend": "cpu"}
+    _, steps = check(world2, str(random_model), sizes, options, [0, 1, 1, 1])
+    assert sum(padded for padded, _, _ in steps) > 3 and steps[0][2] > 3, steps
+
+
+def test_experts_that_move_between_steps(world2, random_model):
+    sizes = {"num_redundant_experts": 2, "expert_rebalance_interval": 4, "expert_load_window": 6}
+    options = {"numerics": "official", "backend": "cpu", "speculative": {"varlen": False}}
+    moves, _ = check(world2, str(random_model), sizes, options, [0, 1, 1, 0])
+    assert all(of_layers[0] > 2 and of_layers[1] > 0 and of_drafts[0] > 0 for of_layers, of_drafts in moves)
