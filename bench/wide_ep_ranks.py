@@ -43,7 +43,7 @@ def open_engine(rank: int, device: str, model: str | None, sizes: dict[str, int]
     begin, place = time.perf_counter(), place_of(rank, device)
     groups = None if not sizes else groups_of(rank, device, tuple(sizes.items()))
     config = EngineConfig.create(model=model, device=str(place), **options | sizes)
-    kept()["runtime"] = runtime = EngineRuntime.build(config, read_environment({}), groups=groups)
+    kept()["runtime"] = runtime = EngineRuntime.build(config, read_environment(), groups=groups)
     kept()["leads"] = groups is None or rank % groups.sizes.context_parallel_size == 0
     report = {"load_s": time.perf_counter() - begin, "blocks": runtime.worker.memory_plan.num_blocks}
     if place.type == "cuda":

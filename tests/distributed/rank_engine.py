@@ -20,7 +20,7 @@ Request = tuple[list[int], dict[str, Any]]
 
 def run_alone(model: str | None, options: dict[str, Any], requests: list[Request]) -> list[dict[str, Any]]:
     """What one engine by itself gives."""
-    runtime = EngineRuntime.build(EngineConfig.create(model=model, **options), read_environment({}))
+    runtime = EngineRuntime.build(EngineConfig.create(model=model, **options), read_environment())
     outputs = _run(runtime, dict(enumerate(requests)))
     runtime.engine.close()
     return [outputs[number] for number in range(len(requests))]
@@ -40,7 +40,7 @@ def run_rank(
     device = device_of(options.get("device", "cpu"), rank)
     groups = _groups(rank, tuple(sizes.items()), device)
     config = EngineConfig.create(model=model, **options | sizes | {"device": str(device)})
-    runtime = EngineRuntime.build(config, read_environment({}), groups=groups)
+    runtime = EngineRuntime.build(config, read_environment(), groups=groups)
     replica, place = divmod(rank, groups.sizes.context_parallel_size)
     own = {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
     outputs = _run(runtime, own)

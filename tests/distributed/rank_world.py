@@ -34,6 +34,7 @@ class RankWorld:
         self.device = device
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self.size = size
+        self.is_broken = False  # some rank has failed, and the others may wait for it
         self._pipes: list[Connection] = []
         self._processes: list[subprocess.Popen] = []
         for rank in range(size):
@@ -54,7 +55,7 @@ class RankWorld:
         """Call a module's function on every rank, its rank first; what each returned. AssertionError if one raises, or
         has not ended after `seconds`.
         """
-        end = time.monotonic() + seconds
+        end, self.is_broken = time.monotonic() + seconds, True
         for pipe in self._pipes:
             pipe.send((function.__module__, function.__name__, arguments))
         results: dict[int, Any] = {}
@@ -65,6 +66,7 @@ class RankWorld:
             for pipe in ready:
                 ok, results[waiting[pipe]] = pipe.recv()
                 assert ok, f"rank {waiting[pipe]}:\n{results[waiting[pipe]]}"
+        self.is_broken = False
         return [results[rank] for rank in range(self.size)]
 
     def __enter__(self) -> RankWorld:

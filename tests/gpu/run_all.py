@@ -31,7 +31,8 @@ def main(report: Path, names: list[str], marker: str) -> int:
     files = [Path(name) for name in names] or files_of(marker)
     outcomes: list[dict[str, Any]] = []
     alone = [path for path in files if str(path.resolve().relative_to(ROOT)) in ALONE]
-    for group, num_parallel in (([path for path in files if path not in alone], NUM_PARALLEL), (alone, 1)):
+    num_side_by_side = NUM_PARALLEL if marker == "gpu" else 1  # ranks that wait for each other take the GPUs' time
+    for group, num_parallel in (([path for path in files if path not in alone], num_side_by_side), (alone, 1)):
         with ThreadPoolExecutor(num_parallel) as pool:
             runs = [pool.submit(run_file, path.resolve(), marker) for path in group]
             for run in as_completed(runs):
@@ -43,7 +44,7 @@ def main(report: Path, names: list[str], marker: str) -> int:
 
 def files_of(marker: str) -> list[Path]:
     if marker == "multigpu":
-        return sorted((ROOT / "tests/distributed/multigpu").glob("test_*.py"))
+        return sorted((ROOT / "tests/distributed/multigpu").glob("test_*.py"), reverse=True)
     return [*sorted(Path(__file__).parent.rglob("test_*.py")), *(ROOT / name for name in ELSEWHERE)]
 
 

@@ -26,13 +26,17 @@ def require_gpus(num: int) -> None:
 
 @pytest.fixture(scope="session")
 def world_of() -> Iterator[Callable[[str, int], RankWorld]]:
-    """(device, size) -> world; made when it is first asked for. Skips the test where there are too few GPUs."""
+    """(device, size) -> world; made when it is first asked for, and anew when a test has broken it. Skips the test
+    where there are too few GPUs.
+    """
     worlds: dict[tuple[str, int], RankWorld] = {}
     with ExitStack() as stack:
 
         def world(device: str, size: int) -> RankWorld:
             if device == "cuda":
                 require_gpus(size)
+            if (device, size) in worlds and worlds[device, size].is_broken:
+                worlds.pop((device, size)).__exit__()
             if (device, size) not in worlds:
                 worlds[device, size] = stack.enter_context(RankWorld(size, device))
             return worlds[device, size]
