@@ -39,6 +39,8 @@ _Outer = Annotated[float, typer.Option(min=1e-3, help="GB/s of a GPU to other do
 _Latency = Annotated[float, typer.Option(min=0.0, help="Microseconds of an all-to-all at least.")]
 _Floors = Annotated[bool, typer.Option("--floors", help="Every op at the GPU's limits instead.")]
 _Unchecked = Annotated[bool, typer.Option("--unchecked", help="Predict even if steps are not reproduced.")]
+_RandomRouter = Annotated[bool, typer.Option("--random-router", help="The model has random weights.")]
+_OneBatch = Annotated[bool, typer.Option("--one-batch", help="No step is computed in two batches.")]
 _UserSpeed = Annotated[list[float] | None, typer.Option(min=0.0, help="Tokens/s/user of a column; may be repeated.")]
 _Plot = Annotated[Path | None, typer.Option(help="Also draw it, .svg.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -59,6 +61,8 @@ def plan_parallel(
     inner: _Inner = 320.0,
     outer: _Outer = 42.0,
     latency: _Latency = 15.0,
+    random_router: _RandomRouter = False,
+    one_batch: _OneBatch = False,
     floors: _Floors = False,
     unchecked: _Unchecked = False,
     user_speed: _UserSpeed = None,
@@ -73,7 +77,8 @@ def plan_parallel(
 
         links = LinkModel(domain, inner, outer, latency)
         speculation = (drafts, tokens_per_step)
-        options = PlanOptions(gpus, context_len, max_seqs, extra, *speculation, imbalance, links)
+        work = (imbalance, links, random_router, not one_batch)
+        options = PlanOptions(gpus, context_len, max_seqs, extra, *speculation, *work)
         plan = _make(options, model, parse_byte_size(gpu_memory, "--gpu-memory"), profile, (floors, unchecked))
         if plot is not None:
             plan.plot().write(plot)

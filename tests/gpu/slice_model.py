@@ -11,6 +11,15 @@ from deepinfer.checkpoint.random_tokenizer import write_random_tokenizer
 from deepinfer.config.engram_primes import engram_primes
 from deepinfer.text.vocabulary_map import compressed_vocabulary
 
+CHANGES: dict[str, Any] = {  # of the published text config
+    "num_hidden_layers": 8,
+    "compress_ratios": [0, 0, 2, 2, 2, 1, 1, 1, 0, 0, 0],
+    "kv_source_layer_ids": [2, 5],
+    "index_source_layer_ids": [2, 5, 7],
+    "candidate_source_layer_id": 5,
+    "engram_layer_ids": [1, 3],
+    "dspark_target_layer_ids": [5, 6, 7],
+}
 ENGRAM_ROWS = 4_000_000  # of 384 million
 
 
@@ -19,15 +28,7 @@ def write_slice(directory: Path, **changes: Any) -> Path:
     config = json.loads((files("deepinfer") / "data/configs/deepseek-v41-flash.json").read_text("utf-8"))
     config.pop("vision_config")
     text = config["text_config"]
-    text.update(
-        num_hidden_layers=8,
-        compress_ratios=[0, 0, 2, 2, 2, 1, 1, 1, 0, 0, 0],
-        kv_source_layer_ids=[2, 5],
-        index_source_layer_ids=[2, 5, 7],
-        candidate_source_layer_id=5,
-        engram_layer_ids=[1, 3],
-        dspark_target_layer_ids=[5, 6, 7],
-    )
+    text.update(CHANGES)
     text.update(changes)
     orders, heads = text["engram_max_ngram_size"] - 1, text["engram_n_heads"]
     text["engram_vocab_size"] = ENGRAM_ROWS // (orders * heads)

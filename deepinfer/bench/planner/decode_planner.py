@@ -7,7 +7,12 @@ from typing import Final
 
 from deepinfer.bench.planner.calibration import Calibration
 from deepinfer.bench.planner.draft_costs import DraftCosts
-from deepinfer.bench.planner.expert_spread import awake_experts, chance_peak_to_mean
+from deepinfer.bench.planner.expert_spread import (
+    awake_experts,
+    awake_experts_of_random_router,
+    chance_peak_to_mean,
+    peak_to_mean_of_random_router,
+)
 from deepinfer.bench.planner.expert_work import ExpertWork
 from deepinfer.bench.planner.plan_options import PlanOptions
 from deepinfer.bench.planner.plan_point import PlanPoint
@@ -91,7 +96,7 @@ class DecodePlanner:
         whole = self._step(width, num_seqs)
         one = sum((whole.dense, whole.experts, whole.exchange))
         step, parts, two = one, whole, False
-        if num_seqs > 1 and width > 1:
+        if self._options.may_split and num_seqs > 1 and width > 1:
             half = self._step(width, num_seqs / 2)
             work = half.dense + half.experts
             both = 2 * max(work, half.exchange) + min(work, half.exchange) / self._target_moe.num_layers
@@ -131,7 +136,10 @@ class DecodePlanner:
     def _work(self, moe: _Moe, width: int, rows: float) -> ExpertWork:
         """Of the fullest rank, where every rank has `rows` tokens."""
         places = ExpertPlacement.round_up(moe.num_experts, self._options.min_extra if width > 1 else 0, width)
-        awake = awake_experts(places / width, rows * width, moe.top_k / places)
+        if self._options.random_router:
+            awake = awake_experts_of_random_router(moe.num_experts, moe.top_k, max(1, round(rows * width))) / width
+        else:
+            awake = awake_experts(places / width, rows * width, moe.top_k / places)
         return ExpertWork(awake, rows * moe.top_k * self._peak(moe, width, rows), rows)
 
     def _exchange_us(self, moe: _Moe, width: int, rows: float) -> float:
@@ -144,4 +152,6 @@ class DecodePlanner:
         """Peak to mean of the ranks' tokens."""
         if width == 1:
             return 1.0
+        if self._options.random_router:
+            return peak_to_mean_of_random_router(moe.num_experts, moe.top_k, max(1, round(rows * width)), width)
         return min(width, self._options.imbalance * chance_peak_to_mean(rows * moe.top_k, width))

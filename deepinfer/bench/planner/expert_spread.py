@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Final
 
@@ -25,14 +26,31 @@ def awake_experts_of_random_router(num_experts: int, top_k: int, rows: int) -> f
     The scores are those of `route` on normed rows that have nothing in common; biases are spread as in
     ``load_format="dummy"``. The same on every call.
     """
+    drawn = _random_picks(num_experts, top_k, rows)
+    return float(np.mean([len(np.unique(picks)) for picks in drawn]))
+
+
+def peak_to_mean_of_random_router(num_experts: int, top_k: int, rows: int, num_ranks: int) -> float:
+    """Largest over mean load of ranks that share the experts of such a router in order, for `rows` tokens in all."""
+    slots = -(-num_experts // num_ranks)
+    peaks = [
+        np.bincount(picks.ravel() // slots, minlength=num_ranks).max()
+        for picks in _random_picks(num_experts, top_k, rows)
+    ]
+    return float(np.mean(peaks)) / (rows * top_k / num_ranks)
+
+
+@functools.cache
+def _random_picks(num_experts: int, top_k: int, rows: int) -> list[np.ndarray]:
+    """Experts [rows, top_k] of several batches, each of a router of its own."""
     rng = np.random.default_rng(0)
     deviation = weight_statistics("layers.0.ffn.gate.bias", num_experts)[1]
-    counts = []
+    drawn = []
     for _ in range(max(4, _NUM_DRAWN_ROWS // rows)):
         bias = deviation * rng.standard_normal(num_experts)
         scores = np.sqrt(np.log1p(np.exp(rng.standard_normal((rows, num_experts))))) + bias
-        counts.append(len(np.unique(np.argpartition(-scores, top_k - 1, axis=1)[:, :top_k])))
-    return float(np.mean(counts))
+        drawn.append(np.argpartition(-scores, top_k - 1, axis=1)[:, :top_k])
+    return drawn
 
 
 def chance_peak_to_mean(mean_tokens: float, num_ranks: int) -> float:

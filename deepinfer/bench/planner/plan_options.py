@@ -19,6 +19,9 @@ class PlanOptions:
         tokens_per_step: tokens that a sequence gets in a step, 1 without drafts.
         imbalance: peak to mean of ranks that is left behind balancing, beside chance.
         links: between GPUs.
+        random_router: whether the model has random weights (``load_format="dummy"``), whose router is less even; then
+            its drawn loads stand for `imbalance` and chance.
+        may_split: whether a step may be computed in two batches.
     """
 
     num_gpus: int
@@ -29,3 +32,5 @@ class PlanOptions:
     tokens_per_step: float = 1.0
     imbalance: float = 1.1
     links: LinkModel = field(default_factory=LinkModel)
+    random_router: bool = False
+    may_split: bool = True

@@ -11,7 +11,11 @@ import pytest
 
 from deepinfer.bench.planner.calibration import Calibration
 from deepinfer.bench.planner.decode_plan import DecodePlan
-from deepinfer.bench.planner.expert_spread import awake_experts
+from deepinfer.bench.planner.expert_spread import (
+    awake_experts,
+    awake_experts_of_random_router,
+    peak_to_mean_of_random_router,
+)
 from deepinfer.bench.planner.expert_work import ExpertWork
 from deepinfer.bench.planner.link_model import LinkModel
 from deepinfer.bench.planner.plan_options import PlanOptions
@@ -148,3 +152,16 @@ def test_the_command(tmp_path: Path):
     invoke("plan-parallel", "--gpus", "8", "--gpu-memory", "lots", code=2)
     invoke(*common, "--profile", str(tmp_path / "missing.json"), code=2)
     invoke(*common, "--plot", str(tmp_path / "plan.txt"), code=2)
+
+
+def test_a_random_router_wakes_fewer_experts_and_fills_ranks_less_evenly():
+    slow = PlanOptions(8, links=LinkModel(8, 10.0, 10.0))
+    few = replace(slow, max_seqs=24)
+    even = plan(replace(slow, may_split=False)).curves[8]
+    drawn = plan(replace(few, may_split=False, random_router=True)).curves[8]
+    assert any(point.two_batches for point in plan(slow).curves[8])
+    assert not any(point.two_batches for point in (*even, *drawn))
+    assert all(point.expert_ms != other.expert_ms for point, other in zip(even, drawn, strict=False))
+    assert awake_experts_of_random_router(384, 6, 64) < awake_experts(384, 64, 6 / 384)
+    peaks = [peak_to_mean_of_random_router(384, 6, 256, ranks) for ranks in (1, 2, 8, 384)]
+    assert peaks[0] == 1.0 and peaks == sorted(peaks) and peaks[1] < 1.2

@@ -1,0 +1,40 @@
+"""bench/wide_ep_plan.py: what it says of a report whose figures are the planner's own."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from deepinfer.bench.planner.kernel_profile import KernelProfile
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = runpy.run_path(str(ROOT / "bench/wide_ep_plan.py"))
+LINKS = [
+    {"bytes": 2**16, "all_to_all_us": 20.0, "all_to_all_gb_s": 1.6},
+    {"bytes": 2**28, "all_to_all_us": 520.0, "all_to_all_gb_s": 240.0},
+]
+
+
+def point(width, batch, step_ms):
+    return {"experts_over": width, "batch": batch, "context_len": 52, "step_ms": step_ms}
+
+
+def said(capsys, path, report, *words):
+    path.write_text(json.dumps(report))
+    SCRIPT["main"](SCRIPT["parsed"]([str(path), *map(str, words)]))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_predictions_stand_beside_measurements(tmp_path, capsys):
+    alone = [point(1, batch, ms) for batch, ms in ((1, 2.1), (16, 5.9), (64, 11.4))]
+    report = {"num_gpus": 2, "links": LINKS, "decode": [*alone, point(2, 64, 10.0)]}
+    lines = said(capsys, tmp_path / "r.json", report, "--profile", tmp_path / "p.json")
+    assert lines[0] == "links: 20.0 us and 250 GB/s a GPU"
+    assert len(lines) == 6 and lines[2].startswith("experts over 1, 1 sequences: 2.10 ms, model 2.")
+    predicted = float(lines[-1].split("predicted ")[1].split()[0])
+    report["decode"][-1]["step_ms"] = predicted
+    error = said(capsys, tmp_path / "r.json", report)[-1].split("(")[1].split("%")[0]
+    assert abs(float(error)) < 0.2  # predictions are shown with two digits
+    assert [step.num_seqs for step in KernelProfile.read(tmp_path / "p.json").steps] == [1, 16, 64]
+    assert SCRIPT["measured_links"](report).all_to_all_us(2**21, 2) == pytest.approx(20 + 2**20 / 249.6e3)
