@@ -2,12 +2,12 @@
 
     python bench/wide_ep.py REPORT.json [links exchange context decode shuffle overlap] [--gpus 2]
 
-links: what all-to-alls and sends take, by size. exchange: dispatch and combine of one layer beside all-to-alls of the
-same bytes. context: one long prompt, its rows shared by all GPUs or computed by one. decode: tokens/s/GPU and
-tokens/s/user by sequences a GPU, experts over one GPU and more, up to all. shuffle: weights of experts that change
-places. overlap: prefill steps of many sequences with two-batch overlap off and on. The model is a slice of V4.1-Flash
-with layers of true shape and random weights, unless --model names another. A section that fails or takes longer than
---cap ends alone.
+links: what all-to-alls and sends take, by size. exchange: dispatch and combine of one layer, of decode steps and of
+others, beside all-to-alls of the same bytes. context: one long prompt, its rows shared by all GPUs or computed by one.
+decode: tokens/s/GPU and tokens/s/user by sequences a GPU, experts over one GPU and more, up to all. shuffle: weights of
+experts that change places. overlap: prefill steps of many sequences with two-batch overlap off and on. The model is a
+slice of V4.1-Flash with layers of true shape and random weights, unless --model names another. A section that fails or
+takes longer than --cap ends alone.
 
 Without GPUs: --device cpu --model bundled --batches 1,4 --long 256 --chunk 128.
 """
@@ -136,9 +136,17 @@ def links(bench: WideEPBench) -> None:
 
 def exchange(bench: WideEPBench) -> None:
     shape = {name: getattr(bench.config, name) for name in ("hidden_size", "num_experts_per_tok", "n_routed_experts")}
-    for batch in [*bench.words.batches, bench.words.chunk // bench.size]:
-        found = bench.call(ranks.exchange, bench.device, bench.size, shape, batch)
-        bench.note("exchange", {"rows": batch, **{key: max(row[key] for row in found) for key in found[0]}})
+    for rows in bench.words.batches:
+        found = bench.call(ranks.static_exchange, bench.device, bench.size, shape, rows)
+        bench.note("exchange of decode steps", {"rows": rows, **slowest(found)})
+    for rows in [*bench.words.batches, bench.words.chunk // bench.size]:
+        found = bench.call(ranks.exchange, bench.device, bench.size, shape, rows)
+        bench.note("exchange", {"rows": rows, **slowest(found)})
+
+
+def slowest(found: list[dict[str, float]]) -> dict[str, float]:
+    """The largest of each figure over the ranks."""
+    return {name: max(row[name] for row in found) for name in found[0]}
 
 
 def context(bench: WideEPBench) -> None:

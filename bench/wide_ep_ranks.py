@@ -19,9 +19,11 @@ from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.distributed.expert_balancer import ExpertBalancer
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.expert_placement import ExpertPlacement
+from deepinfer.distributed.place_table import PlaceTable
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.distributed.row_packing import RowPacking
+from deepinfer.distributed.static_exchange import StaticExchange
 from deepinfer.distributed.take_turns import take_turns
 from deepinfer.engine.runtime import EngineRuntime
 from deepinfer.envs import read_environment
@@ -181,6 +183,42 @@ def exchange_floors(
         "dispatch_floor_us": microseconds(place, lambda: comm.exchange_rows(sent, rows_out, rows_in)),
         "combine_floor_us": microseconds(place, lambda: comm.exchange_rows(back, pairs_out, pairs_back)),
     }
+
+
+def static_exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int], rows: int) -> dict[str, float]:
+    """The same of decode steps, whose shapes do not depend on where rows go: replayed from a CUDA graph on a GPU."""
+    comm, place = comm_of(rank, device, num_ranks), place_of(rank, device)
+    dim, top_k, num_experts = shape["hidden_size"], shape["num_experts_per_tok"], shape["n_routed_experts"]
+    placement = ExpertPlacement.initial(1, num_experts, ExpertPlacement.round_up(num_experts, 0, num_ranks), num_ranks)
+    spread = StaticExchange(comm, PlaceTable(placement, comm.rank), placement.slots_per_rank)
+    packing = RowPacking(dim, quantize=True, act_dtype=torch.bfloat16)
+    numbers = torch.Generator().manual_seed(rank)
+    ids = torch.rand((rows, num_experts), generator=numbers).topk(top_k).indices.to(place)
+    x = torch.randn((rows, dim), generator=numbers).to(torch.bfloat16).to(place)
+    inputs = (x, ids, torch.rand((rows, top_k), generator=numbers).to(place))
+    is_real = torch.ones(rows, dtype=torch.bool, device=place)
+    outputs = torch.zeros((num_ranks * rows * top_k, dim), dtype=torch.bfloat16, device=place)
+    packed, back = packing.pack(x, ids, inputs[2]), packing.as_bytes(outputs)
+    call = replayed(place, lambda: spread.run(inputs, is_real, packing, lambda *_: outputs))
+    return {
+        "static_us": microseconds(place, call),
+        "static_floor_us": microseconds(place, replayed(place, lambda: comm.gather_evenly(packed)))
+        + microseconds(place, replayed(place, lambda: comm.exchange_evenly(back))),
+        "static_bytes": (packed.numel() * (num_ranks - 1)) + back.numel() * (1 - 1 / num_ranks),
+    }
+
+
+def replayed(place: torch.device, call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call as one CUDA graph; itself on a CPU."""
+    if place.type != "cuda":
+        return call
+    with torch.inference_mode():
+        call()
+        torch.cuda.synchronize(place)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            call()
+    return graph.replay
 
 
 def shuffle(rank: int, share: float) -> dict[str, float]:
