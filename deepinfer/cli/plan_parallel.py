@@ -77,8 +77,9 @@ def plan_parallel(
 
         links = LinkModel(domain, inner, outer, latency)
         speculation = (drafts, tokens_per_step)
-        work = (imbalance, links, random_router, not one_batch)
-        options = PlanOptions(gpus, context_len, max_seqs, extra, *speculation, *work)
+        options = PlanOptions(
+            gpus, context_len, max_seqs, extra, *speculation, imbalance, links, random_router, not one_batch
+        )
         plan = _make(options, model, parse_byte_size(gpu_memory, "--gpu-memory"), profile, (floors, unchecked))
         if plot is not None:
             plan.plot().write(plot)
