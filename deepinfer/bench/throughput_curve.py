@@ -83,19 +83,14 @@ class ThroughputCurve:
         self.times = {(time.num_drafts, time.num_seqs): time for time in times}
 
     @classmethod
-    def read(cls, path: Path, accepted: Sequence[float], whole: DeepSeekV41Config | None) -> ThroughputCurve:
-        """From what `deepinfer bench step --json` prints; steps of scheduled drafts and prefills are left out.
+    def read(cls, paths: Sequence[Path], accepted: Sequence[float], whole: DeepSeekV41Config | None) -> ThroughputCurve:
+        """From files of what `deepinfer bench step --json` prints; steps of scheduled drafts and prefills are left out.
 
         ConfigError names the file and what it lacks.
         """
-        name = shown_path(path)
-        try:
-            steps = [step for step in read_json_object(path, max_bytes=MAX_TABLE_BYTES)["steps"] if _counts(step)]
-            times = [DecodeTime.parse(step) for step in steps]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            expectation = "expected what deepinfer bench step --json prints"
-            raise ConfigError(f"{name}: no decode steps ({error!r}); {expectation}") from error
-        if not times or not any(time.num_drafts == 0 for time in times):
+        times = [time for path in paths for time in _read_times(path)]
+        name = ", ".join(map(shown_path, paths))
+        if not any(time.num_drafts == 0 for time in times):
             raise ConfigError(f"{name}: no decode step without drafts; measure some: deepinfer bench step --json")
         if any(time.num_drafts > len(accepted) for time in times):
             raise ConfigError(f"{name}: steps with more drafts than the {len(accepted)} chances of --accepted")
@@ -143,6 +138,15 @@ class ThroughputCurve:
             assert self._whole is not None, "asked of a curve without a whole model"
             ms = time.whole_ms(self._whole)
         return time.num_seqs * self.tokens_per_step(time.num_drafts) / ms * 1e3
+
+
+def _read_times(path: Path) -> list[DecodeTime]:
+    try:
+        steps = read_json_object(path, max_bytes=MAX_TABLE_BYTES)["steps"]
+        return [DecodeTime.parse(step) for step in steps if _counts(step)]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        expectation = "expected what deepinfer bench step --json prints"
+        raise ConfigError(f"{shown_path(path)}: no decode steps ({error!r}); {expectation}") from error
 
 
 def _counts(step: Mapping[str, Any]) -> bool:

@@ -23,6 +23,9 @@ _PUBLISHED = "published"
 def plot(
     result: Annotated[Path, typer.Argument(help="What bench ops or bench step has printed with --json.")],
     picture: Annotated[Path, typer.Argument(help="File to write, .svg.")],
+    also: Annotated[
+        list[Path] | None, typer.Option(help="Of steps: a further result, of other batches or drafts; may be repeated.")
+    ] = None,
     accepted: Annotated[
         list[float] | None,
         typer.Option(
@@ -48,21 +51,21 @@ def plot(
             return
         if "steps" not in content:
             raise ConfigError(f'{result}: neither "ops" nor "steps"; expected what bench ops or step --json prints')
-        curve = _curve(result, tuple(accepted or _ACCEPTED), model)
+        curve = _curve([result, *(also or ())], tuple(accepted or _ACCEPTED), model)
         curve.plot().write(picture)
         _show(curve, has_whole=model is not None)
 
 
-def _curve(result: Path, accepted: tuple[float, ...], model: str | None) -> ThroughputCurve:
+def _curve(results: list[Path], accepted: tuple[float, ...], model: str | None) -> ThroughputCurve:
     from deepinfer.bench.throughput_curve import ThroughputCurve
     from deepinfer.config.model_config import DeepSeekV41Config
     from deepinfer.engine.model_path import resolve_model_path
 
     if model is None:
-        return ThroughputCurve.read(result, accepted, None)
+        return ThroughputCurve.read(results, accepted, None)
     published = str(files("deepinfer") / "data/configs/deepseek-v41-flash.json")
     path = resolve_model_path(published if model == _PUBLISHED else model)
-    return ThroughputCurve.read(result, accepted, DeepSeekV41Config.from_path(path))
+    return ThroughputCurve.read(results, accepted, DeepSeekV41Config.from_path(path))
 
 
 def _show(curve: ThroughputCurve, *, has_whole: bool) -> None:

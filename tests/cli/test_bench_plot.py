@@ -48,17 +48,14 @@ def texts(picture: Path) -> list[str | None]:
 
 
 def test_throughput_of_drafts_and_of_more_layers(tmp_path: Path) -> None:
-    result, picture = tmp_path / "steps.json", tmp_path / "curve.svg"
-    steps = [
-        step(1, 0, 4.0),
-        step(64, 0, 8.0),
-        step(1, 5, 5.0),
-        step(64, 5, 32.0),
-        step(64, 0, 1.0, drafts="scheduled"),
-    ]
-    result.write_text(json.dumps({"steps": [*steps, {"kind": "prefill", "rows": 9}]}), encoding="utf-8")
+    result, drafted, picture = tmp_path / "steps.json", tmp_path / "drafted.json", tmp_path / "curve.svg"
+    plain = [step(1, 0, 4.0), step(64, 0, 8.0), {"kind": "prefill", "rows": 9}]
+    fixed = [step(1, 5, 5.0), step(64, 5, 32.0), step(64, 0, 1.0, drafts="scheduled")]
+    result.write_text(json.dumps({"steps": plain}), encoding="utf-8")
+    drafted.write_text(json.dumps({"steps": fixed}), encoding="utf-8")
+    also = ("--also", str(drafted), "--model", str(CONFIG))
     chances = [option for chance in (0.8, 0.6, 0.4, 0.1, 0.1) for option in ("--accepted", str(chance))]
-    table = invoke("bench", "plot", str(result), str(picture), *chances, "--model", str(CONFIG)).splitlines()
+    table = invoke("bench", "plot", str(result), str(picture), *chances, *also).splitlines()
     speeds = {tuple(line.rsplit(maxsplit=2)[0].split()) + (line.split()[-2],): line.split()[-1] for line in table[2:]}
     assert speeds["measured", "drafts", "off", "1"] == "250" and speeds["measured", "drafts", "off", "64"] == "8000"
     assert speeds["measured", "fixed,", "5", "drafts", "1"] == "600"
@@ -108,4 +105,4 @@ def test_more_drafts_than_chances_are_refused(tmp_path: Path) -> None:
     result = tmp_path / "steps.json"
     result.write_text(json.dumps({"steps": [step(1, 0, 4.0), step(1, 3, 4.0)]}), encoding="utf-8")
     with pytest.raises(ConfigError, match="more drafts"):
-        ThroughputCurve.read(result, (0.5, 0.2), None)
+        ThroughputCurve.read([result], (0.5, 0.2), None)
