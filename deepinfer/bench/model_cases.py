@@ -18,7 +18,7 @@ from deepinfer.config.model_config import DeepSeekV41Config
 def model_cases(
     config: DeepSeekV41Config, random: RandomOperands, context_len: int, rows_per_seq: int = 1
 ) -> list[OpCase]:
-    """The uses that this model has of the ops of the contract, its draft model's where the shapes differ.
+    """The uses that this model has of the ops of the contract on one rank, its draft model's where the shapes differ.
 
     Args:
         config: sizes, numerics "official".

@@ -68,5 +68,6 @@ OP_TOLERANCES: Final[Mapping[str, OpTolerance]] = MappingProxyType(
         "select_entries": _CHOICES,
         "sparse_attention": _SUMS,
         "store_vectors": OpTolerance(3e-3, 1e-4, 1e-3, "a normed value on an edge of the cache's quantizer"),
+        "sum_experts": OpTolerance(0.0, 0.0, 0.0, "the same additions in the same order"),
     }
 )

@@ -56,18 +56,19 @@ class ExpertExchange:
     placement: ExpertPlacement
     own_experts: list[int]
 
-    def __init__(self, comm: RankComm, num_experts: int, num_redundant: int) -> None:
+    def __init__(self, comm: RankComm, num_experts: int, num_redundant: int, counts_picks: bool = True) -> None:
         """Args:
         comm: the ranks.
         num_experts: logical experts of the layer.
         num_redundant: places beyond them, at least.
+        counts_picks: whether `ExpertBalancer` will ask how often each expert is picked.
         """
         self._comm = comm
         self.num_experts = num_experts
         self.weights: tuple[torch.Tensor, ...] = ()
         num_places = ExpertPlacement.round_up(num_experts, num_redundant, comm.size)
         placement = ExpertPlacement.initial(1, num_experts, num_places, comm.size)
-        self.table = PlaceTable(placement, comm.rank)
+        self.table = PlaceTable(placement, comm.rank, counts_picks)
         self.static = StaticExchange(comm, self.table, placement.slots_per_rank)
         self.place_by(placement)
 

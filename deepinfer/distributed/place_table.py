@@ -17,10 +17,12 @@ class PlaceTable:
     Args:
         placement: of this layer alone.
         rank: this one's place in the group.
+        counts_picks: whether somebody takes counts.
     """
 
-    def __init__(self, placement: ExpertPlacement, rank: int) -> None:
+    def __init__(self, placement: ExpertPlacement, rank: int, counts_picks: bool) -> None:
         self._rank = rank
+        self._counts_picks = counts_picks
         self._copies = torch.from_numpy(placement.logical_to_physical[0].copy())
         self._num_copies = torch.from_numpy(placement.replica_counts[0].copy())
         self._counts = torch.zeros(placement.num_logical, dtype=torch.int64)
@@ -34,11 +36,15 @@ class PlaceTable:
     def places(self, ids: torch.Tensor) -> torch.Tensor:
         """Physical place int64 [T, k] that serves each pick ids int64 [T, k]: copies take turns over the rows."""
         self._follow(ids.device)
+        if self._copies.shape[1] == 1:  # no expert has a second copy
+            return self._copies[:, 0][ids]
         turn = torch.arange(ids.shape[0], device=ids.device)[:, None] + self._rank
         return self._copies[ids, turn % self._num_copies[ids]]
 
     def count(self, ids: torch.Tensor, is_real: torch.Tensor | None = None) -> None:
         """Note the picks ids int64 [T, k]; of rows that are padding, is_real bool [T], none."""
+        if not self._counts_picks:
+            return
         self._follow(ids.device)
         times = torch.ones_like(ids) if is_real is None else is_real[:, None].expand_as(ids).to(torch.int64)
         self._counts.scatter_add_(0, ids.flatten(), times.flatten())

@@ -48,8 +48,11 @@ class RankGroups:
 
     def expert_exchange(self, num_experts: int) -> ExpertExchange | None:
         """For one layer with so many routed experts; None where this rank has them all."""
-        redundant = self.sizes.num_redundant_experts
-        return None if self.experts is None else ExpertExchange(self.experts, num_experts, redundant)
+        if self.experts is None:
+            return None
+        sizes = self.sizes
+        balances = sizes.expert_rebalance_interval > 0
+        return ExpertExchange(self.experts, num_experts, sizes.num_redundant_experts, balances)
 
     def row_shards(self, num_rows: int) -> RowShards | None:
         """For an Engram table with so many rows; None where this rank reads the whole table."""

@@ -56,7 +56,8 @@ class RowPacking:
 
 def _bytes_of(values: torch.Tensor) -> torch.Tensor:
     num_bytes = values.shape[1] * values.element_size()
-    return values.contiguous().view(torch.uint8).view(values.shape[0], num_bytes)
+    # Flat in between: a dimension of size one may have any stride.
+    return values.reshape(-1).view(torch.uint8).view(values.shape[0], num_bytes)
 
 
 def _values_of(rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

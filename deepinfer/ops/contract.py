@@ -258,3 +258,7 @@ class Ops(Protocol):
         int64 [n]; writes into `cache`.
         """
         ...
+
+    def sum_experts(self, routed: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+        """routed [T, k, D] best first, shared [T, D] -> [T, D] of the same dtype: the sum that `moe` makes."""
+        ...

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # it loads kernels
 logger = get_logger(__name__)
 
 _ACT_BYTES = 2  # of a bf16 value
-_ROW_BYTES = 2 + 3 * 4 + 2 * _ACT_BYTES  # of a value of a row: packed twice, in float32 while unpacked, rounded twice
+_ROW_BYTES = 3 * _ACT_BYTES  # of a value of a row: as it travels, unpacked, and quantized
 _LISTED_BYTES = 40  # of a pick: place, slot and weight, and its part in the lists of the experts
 _GRAPH_BYTES = 8 << 20  # of one graph of some thousand kernels, outside the pool: the driver's copy of their launches
 
@@ -75,8 +75,8 @@ def pool_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
 
 
 def exchange_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
-    """What the exchange of a layer's experts takes in the largest decode step: the rows of all ranks as they travel, in
-    float32 and rounded; of each pick its hidden vector, its output here, and that of another rank in return.
+    """What the exchange of a layer's experts takes in the largest decode step: the rows of all ranks as they
+    travel, unpacked and quantized; of each pick its hidden vector, its output here, and that of another rank in return.
     """
     ranks = config.parallel.expert_parallel_size
     if ranks == 1:

@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from deepinfer.config.parallel_config import ParallelConfig
+from deepinfer.core.cache_spec import KVRounding
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.expert_placement import ExpertPlacement
 from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.distributed.row_packing import RowPacking
 from deepinfer.distributed.take_turns import take_turns
+from deepinfer.ops import reference
 from deepinfer.worker.static_decoder import StaticDecoder
 from tests.distributed import rank_engine
 from tests.support.static_engine import static_engine
@@ -20,8 +22,12 @@ from tests.support.static_engine import static_engine
 DIM, PICKS = 64, 3
 
 
-def run_static_rank(rank: int, *case: Any) -> tuple[dict[int, Any], list[tuple[int, int]], tuple[int, int, int]]:
-    """`run_rank`, and how many decode steps were padded, how many were not, and how many had only others' rows."""
+def run_static_rank(
+    rank: int, with_kernels: bool, *case: Any
+) -> tuple[dict[int, Any], list[tuple[int, int]], tuple[int, ...]]:
+    """`run_rank`, and how many decode steps were padded, how many were not, how many had only others' rows, and how
+    many were also sampled there.
+    """
     num_parts = 0
     take_part = StaticDecoder.take_part
 
@@ -30,10 +36,10 @@ def run_static_rank(rank: int, *case: Any) -> tuple[dict[int, Any], list[tuple[i
         num_parts += 1
         take_part(decoder)
 
-    with pytest.MonkeyPatch.context() as patch, static_engine(patch) as steps:
+    with pytest.MonkeyPatch.context() as patch, static_engine(patch, with_kernels) as steps:
         patch.setattr(StaticDecoder, "take_part", counted)
         outputs, moves = rank_engine.run_rank(rank, *case)
-    return outputs, moves, (steps.num_padded, steps.num_whole, num_parts)
+    return outputs, moves, (steps.num_padded, steps.num_whole, num_parts, steps.num_chosen)
 
 
 def exchange_both_ways(rank: int, size: int, num_experts: int, num_redundant: int, quantize: bool) -> int:
@@ -59,6 +65,8 @@ def exchange_both_ways(rank: int, size: int, num_experts: int, num_redundant: in
         exchange.place_by(ExpertPlacement.of_physical(row[None].numpy(), num_experts, size))
         num_real = int(torch.randint(0, num_rows + 1, (1,), generator=own)) if rank else 0
         x = torch.randn(num_rows, DIM, generator=own).to(packing.act_dtype)
+        if quantize:  # as the experts would: rows travel so in one of the exchanges alone
+            x = reference.round_vectors(x, KVRounding.FP8_GROUP32).to(packing.act_dtype)
         ids = torch.rand(num_rows, num_experts, generator=own).topk(PICKS).indices
         weights = torch.rand(num_rows, PICKS, generator=own)
         x[num_real:] = torch.nan
@@ -67,7 +75,7 @@ def exchange_both_ways(rank: int, size: int, num_experts: int, num_redundant: in
         (want,) = take_turns([exchange.run(targets, x[real], weights[real], packing, compute)])
         counted = exchange.table.take_counts([exchange.table])
         is_real = torch.arange(num_rows) < num_real
-        got = exchange.static.run((x, ids, weights), is_real, packing, compute)
+        got = exchange.static.run((x, ids, weights), is_real, compute)
         assert torch.equal(got[real], want) and not want.isnan().any(), (num_rows, num_real)
         assert (exchange.table.take_counts([exchange.table]) == counted).all()
         num_picks += int(counted.sum())

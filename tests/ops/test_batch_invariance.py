@@ -25,7 +25,7 @@ COVERED = {
     "linear", "quantized_linear", "grouped_linear", "rms_norm", "apply_rope", "hc_mix", "hc_read", "hc_write", "route",
     "moe", "pool_pairs", "index_scores", "select_topk", "select_blocks", "restrict_to_blocks",
     "attend_vectors", "ngram_rows", "engram_lookup", "engram_gate", "encode_vectors", "decode_vectors",
-    "round_vectors",
+    "round_vectors", "sum_experts",
 }  # fmt: skip
 COMPOSED = {"expand_embedding", "gather_rows", *composed.__all__}  # test_composed_invariance.py
 
@@ -173,6 +173,10 @@ def test_moe(quantize: bool, dtype: torch.dtype, num_experts: int):
         lambda x, w: reference.expert_mlp(x, *shared, w, limit=10.0, quantize=quantize, act_dtype=dtype),
         normal(40, dim), normal(40, seed=1).abs(),
     )  # fmt: skip
+
+
+def test_sum_experts(ops: PrimitiveOps):
+    assert_rows_independent(ops.sum_experts, normal(40, 3, 33), normal(40, 33, seed=1))
 
 
 def test_pool_pairs(ops: PrimitiveOps):

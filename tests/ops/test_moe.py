@@ -102,12 +102,15 @@ def test_parts_add_up_to_the_whole(ops: Ops, quantize: bool, dtype: torch.dtype)
     ids = torch.stack([torch.randperm(EXPERTS)[:TOP_K] for _ in range(rows)])
     weights = normal(rows, TOP_K, seed=7).abs()
     options = {"limit": 1.5, "quantize": quantize, "act_dtype": dtype}
+    ones = [slice(rank, rank + 1) for rank in range(TOP_K)]
+    parts = [ops.moe(x, ids[:, one], weights[:, one], *stacks, None, **options) for one in ones]
+    last = ops.moe(x, ids[:, :0], weights[:, :0], *stacks, shared, **options)
     total = torch.zeros(rows, DIM)
-    for rank in range(TOP_K):
-        one = slice(rank, rank + 1)
-        total += ops.moe(x, ids[:, one], weights[:, one], *stacks, None, **options)
-    total += ops.moe(x, ids[:, :0], weights[:, :0], *stacks, shared, **options)
-    assert torch.equal(total.to(dtype), ops.moe(x, ids, weights, *stacks, shared, **options))
+    for part in (*parts, last):
+        total += part
+    whole = ops.moe(x, ids, weights, *stacks, shared, **options)
+    assert torch.equal(total.to(dtype), whole)
+    assert torch.equal(ops.sum_experts(torch.stack(parts, dim=1), last), whole)
 
 
 @pytest.mark.parametrize("quantize", [False, True])

@@ -94,11 +94,12 @@ class MoE:
         picked = self._route(x, ctx)
         if ctx.is_real is not None:
             rows = (x, picked.ids, picked.weights)
-            return self._sum(exchange.static.run(rows, ctx.is_real, self._packing, self._picks), self._shared(x))
+            parts = exchange.static.run(rows, ctx.is_real, self._picks)
+            return self._runtime.ops.sum_experts(parts, self._shared(x))
         targets = exchange.begin(picked.ids)
         shared = self._shared(x)
         parts = yield from exchange.run(targets, x, picked.weights, self._packing, self._moe)
-        return self._sum(parts, shared)
+        return self._runtime.ops.sum_experts(parts, shared)
 
     def _shared(self, x: torch.Tensor) -> torch.Tensor:
         """Outputs [T, D] of the shared expert."""
@@ -109,13 +110,6 @@ class MoE:
     def _packing(self) -> RowPacking:
         runtime = self._runtime
         return RowPacking(runtime.config.hidden_size, runtime.quantize, runtime.act_dtype)
-
-    def _sum(self, parts: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
-        """Of the experts' outputs [T, k, D] and the shared expert's [T, D], in the order and precision of `Ops.moe`."""
-        total = parts[:, 0].to(torch.float32, copy=True)
-        for rank in range(1, parts.shape[1]):
-            total.add_(parts[:, rank])
-        return total.add_(shared).to(self._runtime.act_dtype)
 
     def _picks(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, likely: int) -> torch.Tensor:
         """Outputs [T * k, D] of picks, of which about `likely` are in places of this rank."""

@@ -31,6 +31,7 @@ from deepinfer.ops.cuda.route import route
 from deepinfer.ops.cuda.select_entries import select_entries
 from deepinfer.ops.cuda.sparse_attention import sparse_attention
 from deepinfer.ops.cuda.store_vectors import store_vectors
+from deepinfer.ops.cuda.sum_experts import sum_experts
 
 _OPS = (
     apply_rope,
@@ -49,6 +50,7 @@ _OPS = (
     round_vectors,
     select_entries,
     store_vectors,
+    sum_experts,
 )
 # With forms for few and many rows.
 _PRODUCTS = (linear, moe, quantized_linear, rotate_grouped_linear, route, sparse_attention)

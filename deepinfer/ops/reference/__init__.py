@@ -43,6 +43,7 @@ from deepinfer.ops.reference.round_vectors import round_vectors
 from deepinfer.ops.reference.route import route
 from deepinfer.ops.reference.select_blocks import select_blocks
 from deepinfer.ops.reference.select_topk import select_topk
+from deepinfer.ops.reference.sum_experts import sum_experts
 from deepinfer.ops.reference.tree_sum import tree_sum
 
 _PRIMITIVES = cast(PrimitiveOps, sys.modules[__name__])
@@ -99,5 +100,6 @@ __all__ = [
     "select_topk",
     "sparse_attention",
     "store_vectors",
+    "sum_experts",
     "tree_sum",
 ]

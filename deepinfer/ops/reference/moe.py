@@ -14,6 +14,7 @@ from deepinfer.ops.reference.expert_mlp import expert_mlp
 from deepinfer.ops.reference.gated_hidden import gated_hidden
 from deepinfer.ops.reference.quantized_linear import quantized_linear
 from deepinfer.ops.reference.round_vectors import round_vectors
+from deepinfer.ops.reference.sum_experts import sum_experts
 
 
 class _Options(TypedDict):
@@ -77,11 +78,8 @@ def moe(
     hidden = gated_hidden(torch.cat((gate, shared_gate)), torch.cat((up, shared_up)), row_weight, **options)
     (routed,) = expert_matmul(hidden[: num_rows * top_k], (w2,), layout)
     routed = routed.to(act_dtype).view(num_rows, top_k, -1)
-    total = routed[:, 0].to(torch.float32, copy=True)
-    for rank in range(1, top_k):
-        total.add_(routed[:, rank])
-    total.add_(quantized_linear(hidden[num_rows * top_k :], shared[2], quantize=False, out_dtype=act_dtype))
-    return total.to(act_dtype)
+    down = quantized_linear(hidden[num_rows * top_k :], shared[2], quantize=False, out_dtype=act_dtype)
+    return sum_experts(routed, down)
 
 
 def _routed(
