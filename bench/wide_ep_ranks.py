@@ -190,8 +190,8 @@ def static_exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int
     comm, place = comm_of(rank, device, num_ranks), place_of(rank, device)
     dim, top_k, num_experts = shape["hidden_size"], shape["num_experts_per_tok"], shape["n_routed_experts"]
     placement = ExpertPlacement.initial(1, num_experts, ExpertPlacement.round_up(num_experts, 0, num_ranks), num_ranks)
-    spread = StaticExchange(comm, PlaceTable(placement, comm.rank), placement.slots_per_rank)
-    packing = RowPacking(dim, quantize=True, act_dtype=torch.bfloat16)
+    spread = StaticExchange(comm, PlaceTable(placement, comm.rank, False), placement.slots_per_rank)
+    packing = RowPacking(dim, quantize=False, act_dtype=torch.bfloat16)
     numbers = torch.Generator().manual_seed(rank)
     ids = torch.rand((rows, num_experts), generator=numbers).topk(top_k).indices.to(place)
     x = torch.randn((rows, dim), generator=numbers).to(torch.bfloat16).to(place)
@@ -199,7 +199,7 @@ def static_exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int
     is_real = torch.ones(rows, dtype=torch.bool, device=place)
     outputs = torch.zeros((num_ranks * rows * top_k, dim), dtype=torch.bfloat16, device=place)
     packed, back = packing.pack(x, ids, inputs[2]), packing.as_bytes(outputs)
-    call = replayed(place, lambda: spread.run(inputs, is_real, packing, lambda *_: outputs))
+    call = replayed(place, lambda: spread.run(inputs, is_real, lambda *_: outputs))
     return {
         "static_us": microseconds(place, call),
         "static_floor_us": microseconds(place, replayed(place, lambda: comm.gather_evenly(packed)))
