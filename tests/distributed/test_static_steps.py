@@ -31,8 +31,8 @@ def check(world, model, sizes, options, owners):
 @pytest.mark.parametrize("quantize", [False, True])
 def test_exchange_of_random_rows(world3, quantize):
     """Against the exchange with the host, through random placements; rank 0 has no rows but padding."""
-    for num_experts, num_redundant in ((7, 0), (8, 5)):
-        counts = world3.run(exchange_both_ways, 3, num_experts, num_redundant, quantize)
+    for experts in ((7, 0), (8, 5)):
+        counts = world3.run(exchange_both_ways, 3, experts, quantize)
         assert counts[0] == 0 < sum(counts)
 
 
