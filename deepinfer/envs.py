@@ -18,7 +18,12 @@ from deepinfer.errors import ConfigError
 PREFIX = "DEEPINFER_"
 _MAX_DIGITS = 18
 _MIN_TEMPERATURE = 1e-5
-_NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+_OF_RANKS = {
+    "NCCL_GRAPH_REGISTER": "0",
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+}
 
 
 class EnvUse(StrEnum):
@@ -364,7 +369,8 @@ def child_environment(package_home: str) -> dict[str, str]:
     """The environment of a process that is to find this package, wherever this process has found it.
 
     NVLink multicast is off there unless the user says otherwise: a program that uses it and is killed can leave GPUs
-    that others share out of order.
+    that others share out of order. Nor does NCCL register a graph's buffers with other ranks while it is captured:
+    these may be replaying one.
     """
     paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**_NO_MULTICAST, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**_OF_RANKS, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
