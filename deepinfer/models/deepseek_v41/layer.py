@@ -17,7 +17,10 @@ from deepinfer.models.deepseek_v41.weight_reader import WeightReader
 
 
 class Layer:
-    """Layer `plan.layer_id` of the target model (order of operations: spec/model.md 3)."""
+    """Layer `plan.layer_id` of the target model (order of operations: spec/model.md 3).
+
+    Without drafts nothing is kept for a draft model.
+    """
 
     def __init__(
         self,
@@ -26,13 +29,14 @@ class Layer:
         plan: LayerPlan,
         ropes: RopeTables,
         compressed_vocab: torch.Tensor | None,
+        with_drafts: bool,
     ) -> None:
         config = runtime.config
         self.name = f"layers.{plan.layer_id}"
         self._runtime = runtime
         self._layer_id = plan.layer_id
         self._is_boundary = plan.layer_id == config.n_prefill_layer
-        self._is_draft_target = plan.layer_id in config.dspark_target_layer_ids
+        self._is_draft_target = with_drafts and plan.layer_id in config.dspark_target_layer_ids
         self.attn_hc = HyperConnection(runtime, weights, "attn")
         self.attention = Attention(runtime, weights.under("attn"), plan, ropes)
         self.ffn_hc = HyperConnection(runtime, weights, "ffn")

@@ -52,7 +52,7 @@ class DeepSeekV41Model:
         self.compressed_vocab = vocab
         self.embedding = weights.plain("embed.weight")
         self.layers = [
-            Layer(runtime, weights.under(f"layers.{plan.layer_id}"), plan, self.ropes, vocab)
+            Layer(runtime, weights.under(f"layers.{plan.layer_id}"), plan, self.ropes, vocab, with_drafts)
             for plan in runtime.config.layer_plans
         ]
         self.head = Head(runtime, weights, self.embedding)
