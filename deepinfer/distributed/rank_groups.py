@@ -77,7 +77,7 @@ class RankGroups:
         context = comm("context_group") if sizes.context_parallel_size > 1 else None
         experts = comm("expert_group") if sizes.expert_parallel_size > 1 else None
         engram = comm("engram_group") if sizes.engram_parallel_size > 1 else None
-        for own in (context, experts):
+        for own in (context, experts, engram):
             if own is not None:
                 own.meet(device)
         split = BatchSplit(sizes.two_batch_overlap, sizes.expert_parallel_size)

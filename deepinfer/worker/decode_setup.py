@@ -19,6 +19,7 @@ from deepinfer.sampling.token_sampler import TokenSampler
 from deepinfer.worker.captured_calls import CapturedCalls
 from deepinfer.worker.decode_buckets import DecodeBuckets
 from deepinfer.worker.eager_calls import EagerCalls
+from deepinfer.worker.exchange_scratch import exchange_bytes
 from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.static_calls import StaticCalls
 from deepinfer.worker.static_decoder import StaticDecoder
@@ -29,9 +30,6 @@ if TYPE_CHECKING:  # it loads kernels
 
 logger = get_logger(__name__)
 
-_ACT_BYTES = 2  # of a bf16 value
-_ROW_BYTES = 3 * _ACT_BYTES  # of a value of a row: as it travels, unpacked, and quantized
-_LISTED_BYTES = 40  # of a pick: place, slot and weight, and its part in the lists of the experts
 _GRAPH_BYTES = 8 << 20  # of one graph of some thousand kernels, outside the pool: the driver's copy of their launches
 
 
@@ -71,19 +69,7 @@ def pool_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
     """
     sizes = decode_sizes(config, model_config)
     step = GpuScratch(model_config, sizes.max_rows, sizes.max_num_seqs, sizes.max_len, sizes.num_drafts)
-    return step.num_bytes + exchange_bytes(config, model_config)
-
-
-def exchange_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
-    """What the exchange of a layer's experts takes in the largest decode step: the rows of all ranks as they
-    travel, unpacked and quantized; of each pick its hidden vector, its output here, and that of another rank in return.
-    """
-    ranks = config.parallel.expert_parallel_size
-    if ranks == 1:
-        return 0
-    rows, picks = decode_sizes(config, model_config).max_rows * ranks, model_config.num_experts_per_tok
-    dim, width = model_config.hidden_size, model_config.moe_intermediate_size
-    return rows * (dim * _ROW_BYTES + picks * (2 * _ACT_BYTES * dim + _ACT_BYTES * width + _LISTED_BYTES))
+    return step.num_bytes + exchange_bytes(config.parallel, model_config, sizes.max_rows)
 
 
 def static_decoder(config: EngineConfig, model: DeepSeekV41Model, caches: CacheTensors) -> StaticDecoder | None:
@@ -106,8 +92,6 @@ def why_not_together(sizes: ParallelConfig) -> str | None:
     """Why decode steps of ranks in lockstep run component by component; None where they need not."""
     if sizes.context_parallel_size > 1:
         return "the ranks of a replica get their plans from its first (context_parallel_size)"
-    if sizes.engram_parallel_size > 1:
-        return "the host asks other ranks for rows of Engram tables (engram_parallel_size)"
     return None
 
 

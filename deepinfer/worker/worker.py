@@ -27,8 +27,9 @@ from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.ops.select import SelectedBackend
 from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.cuda_stream import CudaStream
-from deepinfer.worker.decode_setup import exchange_bytes, graph_bytes
+from deepinfer.worker.decode_setup import decode_sizes, graph_bytes
 from deepinfer.worker.device import memory_probe, resolve_device
+from deepinfer.worker.exchange_scratch import exchange_bytes
 from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.inline_stream import InlineStream
@@ -232,7 +233,8 @@ def _plan_memory(
     sizes = (rows, min(options.max_num_seqs, rows), options.max_model_len, config.speculative.num_drafts or 0)
     scratch = _SCRATCH[backend](model_config, *sizes).num_bytes
     if not is_cpu and backend == "cuda":
-        scratch += graph_bytes(config, model_config) + exchange_bytes(config, model_config)
+        max_rows = decode_sizes(config, model_config).max_rows
+        scratch += graph_bytes(config, model_config) + exchange_bytes(config.parallel, model_config, max_rows)
         scratch += draft_pool_bytes(config, model_config.vocab_size)
     resident = resident_bytes() if is_cpu else 0
     ranks = config.parallel.world_size

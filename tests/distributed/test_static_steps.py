@@ -36,16 +36,19 @@ def test_exchange_of_random_rows(world3, quantize):
         assert counts[0] == 0 < sum(counts)
 
 
-@pytest.mark.parametrize("numerics", ["fp32", "official"])
-def test_three_ranks_of_which_one_is_idle(world3, random_model, numerics):
-    sizes, options = {"prefill_any_interval": 1}, {"numerics": numerics, "speculative": "off"}
+@pytest.mark.parametrize(("numerics", "tables"), [("fp32", 1), ("official", 3)])
+def test_three_ranks_of_which_one_is_idle(world3, random_model, numerics, tables):
+    """Whole Engram tables on each, or spread over all."""
+    sizes = {"prefill_any_interval": 1, "engram_parallel_size": tables}
+    options = {"numerics": numerics, "speculative": "off"}
     _, steps = check(world3, str(random_model), sizes, options, [2, 0, 2, 2, 2])
     assert steps[0][0] > 0 and steps[1][:2] == (0, 0) and steps[1][2] > 5
 
 
 def test_two_ranks_with_drafts(world2, random_model):
     """Ranks with more and fewer rows than the step has, one of them with none in the end."""
-    sizes, options = {"prefill_any_interval": 1}, {"numerics": "fp32", "backend": "cpu"}
+    sizes = {"prefill_any_interval": 1, "engram_parallel_size": 2}
+    options = {"numerics": "fp32", "backend": "cpu"}
     _, steps = check(world2, str(random_model), sizes, options, [0, 1, 1, 1])
     assert sum(padded for padded, *_ in steps) > 3 and steps[0][2] > 3, steps
 

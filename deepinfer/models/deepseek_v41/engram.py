@@ -37,7 +37,9 @@ class Engram:
         ).to(weights.device)
         table = weights.table("embed")
         self._shards = None if runtime.groups is None else runtime.groups.row_shards(table[0].shape[0])
-        self.table, self.table_scales = table if self._shards is None else self._share_out(self._shards, table)
+        self.table, self.table_scales = (
+            table if self._shards is None else self._share_out(self._shards, table, weights.device.type == "cuda")
+        )
         self.wkv = weights.fp8("wkv")
         self.q_weight = weights.plain("q_weight")
         self.k_weight = weights.plain("k_weight")
@@ -50,7 +52,9 @@ class Engram:
         rows = ops.ngram_rows(ngram, self.hash)
         ctx.probe.record(f"{self._name}.rows", rows)
         if self._shards is None:
-            memory = ops.engram_lookup(rows, self.table, self.table_scales)
+            memory = self._look_up(rows)
+        elif ctx.is_real is not None:
+            memory = self._shards.static.run(torch.where(ctx.is_real[:, None], rows, -1), self._look_up)
         else:
             memory = ops.engram_lookup(*self._fetch(self._shards, rows))
         projected = ops.quantized_linear(memory.to(act), self.wkv, quantize=self._runtime.quantize, out_dtype=act)
@@ -64,12 +68,24 @@ class Engram:
         if self._shards is not None:
             self._shards.fetch(torch.empty(0, dtype=torch.int64))
 
+    def _look_up(self, rows: torch.Tensor) -> torch.Tensor:
+        """Values [T, R * d] in the activation dtype of rows [T, R] of the table here; zeros for -1."""
+        return self._runtime.ops.engram_lookup(rows, self.table, self.table_scales).to(self._runtime.act_dtype)
+
     @staticmethod
-    def _share_out(shards: RowShards, table: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Copy this rank's rows into memory; codes and scales without rows."""
-        codes, scales = table
-        shards.put(torch.cat((codes[shards.own].view(torch.uint8), scales[shards.own]), dim=1))
-        return codes[:0].clone(), scales[:0].clone()
+    def _share_out(
+        shards: RowShards, table: tuple[torch.Tensor, torch.Tensor], is_cuda: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copies of this rank's codes and scales in memory, where a GPU can read them; one row where it has none."""
+        own, copies = shards.own, []
+        num_own = own.stop - own.start
+        for part in table:
+            copy = torch.zeros((max(num_own, 1), part.shape[1]), dtype=part.dtype, pin_memory=is_cuda)
+            copies.append(copy)
+            copy[:num_own] = part[own]
+        codes, scales = copies
+        shards.put(codes[:num_own].view(torch.uint8), scales[:num_own])
+        return codes, scales
 
     def _fetch(self, shards: RowShards, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Rows [T, R] of the whole table as (rows of a small table, its codes, its scales)."""
