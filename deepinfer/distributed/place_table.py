@@ -35,7 +35,7 @@ class PlaceTable:
 
     def places(self, ids: torch.Tensor) -> torch.Tensor:
         """Physical place int64 [T, k] that serves each pick ids int64 [T, k]: copies take turns over the rows."""
-        self._follow(ids.device)
+        self.follow(ids.device)
         if self._copies.shape[1] == 1:  # no expert has a second copy
             return self._copies[:, 0][ids]
         turn = torch.arange(ids.shape[0], device=ids.device)[:, None] + self._rank
@@ -45,7 +45,7 @@ class PlaceTable:
         """Note the picks ids int64 [T, k]; of rows that are padding, is_real bool [T], none."""
         if not self._counts_picks:
             return
-        self._follow(ids.device)
+        self.follow(ids.device)
         times = torch.ones_like(ids) if is_real is None else is_real[:, None].expand_as(ids).to(torch.int64)
         self._counts.scatter_add_(0, ids.flatten(), times.flatten())
 
@@ -59,7 +59,8 @@ class PlaceTable:
             count.zero_()
         return taken
 
-    def _follow(self, device: torch.device) -> None:
+    def follow(self, device: torch.device) -> None:
+        """To where rows are; whoever may not wait for the device has done so before."""
         if self._copies.device != device:
             self._copies, self._num_copies = self._copies.to(device), self._num_copies.to(device)
             self._counts = self._counts.to(device)

@@ -37,6 +37,12 @@ class StaticExchange:
         slots = torch.where(owners == comm.rank, torch.arange(num_slots).repeat(comm.size), -1)
         self._owners, self._slots = (torch.cat((of, of.new_full((1,), -1))) for of in (owners, slots))
 
+    def follow(self, device: torch.device) -> None:
+        """To where rows are; whoever may not wait for the device has done so before."""
+        self._table.follow(device)
+        if self._slots.device != device:
+            self._owners, self._slots = self._owners.to(device), self._slots.to(device)
+
     def run(
         self, rows: tuple[torch.Tensor, torch.Tensor, torch.Tensor], is_real: torch.Tensor, compute: Compute
     ) -> torch.Tensor:
@@ -53,8 +59,7 @@ class StaticExchange:
         """
         x, ids, weights = rows
         num_picks, comm, packing = ids.numel(), self._comm, RowPacking(x.shape[1], False, x.dtype)
-        if self._slots.device != ids.device:
-            self._owners, self._slots = self._owners.to(ids.device), self._slots.to(ids.device)
+        self.follow(ids.device)
         self._table.count(ids, is_real)
         places = torch.where(is_real[:, None], self._table.places(ids), -1)
         received = comm.gather_evenly(packing.pack(x, places, weights))

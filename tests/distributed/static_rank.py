@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.core.cache_spec import KVRounding
-from deepinfer.core.sync_guard import forbid_device_sync
+from deepinfer.core.sync_guard import SYNC_GUARD, forbid_device_sync
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.expert_placement import ExpertPlacement
 from deepinfer.distributed.rank_groups import RankGroups
@@ -67,6 +68,12 @@ def exchange_both_ways(rank: int, size: int, experts: tuple[int, int], quantize:
     return num_picks
 
 
+def forbidden_sync(patch: pytest.MonkeyPatch) -> AbstractContextManager[None]:
+    """Where nobody may wait for a GPU."""
+    patch.setattr(SYNC_GUARD, "enabled", True)
+    return forbid_device_sync()
+
+
 class _BothWays:
     """One layer whose experts multiply by a number each."""
 
@@ -76,6 +83,7 @@ class _BothWays:
         self._inputs: dict[int, tuple[torch.Tensor, ...]] = {}
         self._factors = torch.arange(exchange.num_experts, device=device) / 4 + 1
         self._own = torch.tensor(exchange.own_experts, device=device)
+        exchange.static.follow(device)
 
     def move(self, gen: torch.Generator) -> None:
         """To a random placement."""
@@ -101,7 +109,7 @@ class _BothWays:
         targets = self._exchange.begin(ids[real])
         (want,) = take_turns([self._exchange.run(targets, x[real], weights[real], self._packing, self._compute)])
         counted = table.take_counts([table])
-        with forbid_device_sync():
+        with pytest.MonkeyPatch.context() as patch, forbidden_sync(patch):
             self._calls.run(
                 num_rows, lambda: got.copy_(self._exchange.static.run((x, ids, weights), is_real, self._compute))
             )

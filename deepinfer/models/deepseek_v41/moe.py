@@ -42,6 +42,7 @@ class MoE:
         self.w3 = weights.experts(own, "w3")
         self.w2 = weights.experts(own, "w2")
         if self.exchange is not None:
+            self.exchange.static.follow(self.gate_weight.device)
             stacks = (self.w1, self.w3, self.w2)
             self.exchange.weights = tuple(part for stack in stacks for part in (stack.codes, stack.scales))
         shared = weights.under("shared_experts")
