@@ -18,6 +18,7 @@ from deepinfer import LLM, SamplingParams
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.engine.model_path import bundled_model_path
 from deepinfer.ops.selected_backend import SelectedBackend
+from tests.ops.builders import fp4_weight, normal
 
 pytest.importorskip("tilelang")
 pytest.importorskip("triton")
@@ -117,3 +118,15 @@ def test_a_run(launches: Launches, monkeypatch: pytest.MonkeyPatch, count, lengt
         batch_invariant
         and names & {"combine_splits_kernel", "down_few_kernel", "route_logits_few_kernel", "split_product_kernel"}
     )
+
+
+@pytest.mark.parametrize(("likely", "kernel"), [(4, "down_few_kernel"), (60, "stream_down_kernel")])
+def test_picks_of_one_rank(launches: Launches, likely: int, kernel: str):
+    """Without the shared expert; how many of the ids are picks chooses the form."""
+    routed = (fp4_weight(8, 192, 256), fp4_weight(8, 192, 256, seed=3), fp4_weight(8, 256, 192))
+    ids, weights, options = torch.randint(-1, 8, (20, 3)), normal(20, 3), {"quantize": True, "limit": 7.0}
+    ops, x = cuda_ops(False), normal(20, 256, dtype=torch.bfloat16)
+    parts = ops.moe(x, ids, weights, *routed, None, act_dtype=torch.bfloat16, likely=likely, **options)
+    assert parts.shape == (60, 256)
+    assert ops.sum_experts(parts.view(20, 3, 256), x).shape == x.shape
+    assert {kernel, "combine_kernel"} <= {factory.__name__ for factory, _ in launches.seen}
