@@ -84,6 +84,7 @@ class ExpertExchange:
         """Find out where rows with the experts `ids`, int64 [T, k], go, and begin to tell those ranks how many come.
 
         Every rank of the group calls this and then `run`, also one without rows; in between it may do something else.
+        The host waits for its device once, here.
         """
         self.table.count(ids)
         places = self.table.places(ids)
@@ -93,10 +94,10 @@ class ExpertExchange:
         num_pairs = (owners == ranks[:, None, None]).sum((1, 2))
         counts = torch.stack((goes.sum(1), num_pairs), 1).cpu()
         arriving = self._comm.start_counts(counts)
-        target, row = goes.nonzero(as_tuple=True)  # by rank, then row
-        sent_slots = torch.where(owners[row] == target[:, None], slots[row], -1)
-        place, pick = (sent_slots >= 0).nonzero(as_tuple=True)
         rows_out, pairs_back = counts.T.tolist()
+        target, row = torch.nonzero_static(goes, size=sum(rows_out)).T  # by rank, then row
+        sent_slots = torch.where(owners[row] == target[:, None], slots[row], -1)
+        place, pick = torch.nonzero_static(sent_slots >= 0, size=sum(pairs_back)).T
         return RowTargets(row, sent_slots, (row[place], pick), rows_out, pairs_back, arriving)
 
     def run(
@@ -116,7 +117,7 @@ class ExpertExchange:
         rows_in, pairs_out = targets.arriving.wait().T.tolist()
         rows = packing.pack(x[row], targets.slots, weights[row])
         came = yield self._comm.start_rows(rows, rows_out, rows_in, "dispatch")
-        outputs = self._compute(*packing.unpack(came, weights.shape[1]), packing, compute)
+        outputs = self._compute(packing.unpack(came, weights.shape[1]), sum(pairs_out), compute)
         returned = yield self._comm.start_rows(packing.as_bytes(outputs), pairs_out, pairs_back, "combine")
         parts = outputs.new_empty((*weights.shape, x.shape[1]))
         parts[targets.picks] = packing.of_bytes(returned)
@@ -124,10 +125,11 @@ class ExpertExchange:
 
     @staticmethod
     def _compute(
-        x: torch.Tensor, slots: torch.Tensor, weights: torch.Tensor, packing: RowPacking, compute: Compute
+        came: tuple[torch.Tensor, torch.Tensor, torch.Tensor], num_picks: int, compute: Compute
     ) -> torch.Tensor:
-        """Outputs of what came: of each row its picks with a place here, in order."""
-        row, pick = (slots >= 0).nonzero(as_tuple=True)
-        if not row.shape[0]:
-            return x.new_empty((0, x.shape[1]), dtype=packing.act_dtype)
+        """Outputs of what came, (x, slots, weights): of each row its picks with a place here, in order."""
+        x, slots, weights = came
+        if not num_picks:
+            return x[:0]
+        row, pick = torch.nonzero_static(slots >= 0, size=num_picks).T
         return compute(x[row], slots[row, pick].unsqueeze(1), weights[row, pick].unsqueeze(1))
