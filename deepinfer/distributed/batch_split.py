@@ -9,11 +9,11 @@ import numpy as np
 
 from deepinfer.core.half_point import half_point
 
-# Rows in each half from which it pays on GPUs with V4.1-Flash's shapes. Below 1,024 the host does not keep up: handing
-# over a layer takes 1.75 ms, a prefill row 2.7 us (doc/performance.md). And both halves read a layer's experts: on 2, 4
-# and 8 ranks that takes longer than rows on NVLink up to 4,020, 1,220 and 490 rows (doc/wide_ep.md).
-_LEAST_ROWS: Final = 1024
-_ROWS_OF_ALL: Final = 8192
+# Rows in each half from which it pays; doc/wide_ep.md has the figures. On CPUs measured. On GPUs, with V4.1-Flash's
+# shapes, the host does not keep up with less than 1,024; and both halves read a layer's experts, which on 2, 4 and 8
+# ranks takes longer than rows on NVLink up to 4,020, 1,220 and 490 rows.
+_LEAST_ROWS: Final = {"cpu": 256, "cuda": 1024}
+_ROWS_OF_ALL: Final = {"cpu": 0, "cuda": 8192}
 
 
 class BatchSplit:
@@ -25,13 +25,15 @@ class BatchSplit:
     Args:
         mode: `ParallelConfig.two_batch_overlap`.
         num_ranks: that share the experts; with 1 nothing would be on its way, and no step is split.
+        device_type: "cpu" or "cuda".
     """
 
-    def __init__(self, mode: str, num_ranks: int) -> None:
+    def __init__(self, mode: str, num_ranks: int, device_type: str) -> None:
         self.is_on = False
         self._min_rows: int | None = None
         if num_ranks > 1:
-            self._min_rows = {"on": 1, "auto": max(_LEAST_ROWS, _ROWS_OF_ALL // num_ranks)}.get(mode)
+            enough = max(_LEAST_ROWS[device_type], _ROWS_OF_ALL[device_type] // num_ranks)
+            self._min_rows = {"on": 1, "auto": enough}.get(mode)
 
     def vote(self, lengths: np.ndarray) -> int:
         """What this rank says, of the rows int [S] of its sequences: how many the smaller half has."""

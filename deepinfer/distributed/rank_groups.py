@@ -80,7 +80,7 @@ class RankGroups:
         for own in (context, experts, engram):
             if own is not None:
                 own.meet(device)
-        split = BatchSplit(sizes.two_batch_overlap, sizes.expert_parallel_size)
+        split = BatchSplit(sizes.two_batch_overlap, sizes.expert_parallel_size, device.type)
         return cls(sizes, lockstep, context, experts, engram, split, ExchangeLog(device))
 
 

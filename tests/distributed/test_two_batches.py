@@ -76,18 +76,19 @@ def test_halves_of_a_batch():
 def test_who_splits():
     """All hear the same votes; the rank with the most decides."""
     many, few = np.array([3000, 2500]), np.array([700])
-    for mode, ranks, expected in (
-        ("off", 4, False),
-        ("auto", 4, True),
-        ("auto", 2, False),  # 4,096 rows in each half are asked for
-        ("on", 2, True),
-        ("on", 1, False),
+    for mode, ranks, device, expected in (
+        ("off", 4, "cuda", False),
+        ("auto", 4, "cuda", True),
+        ("auto", 2, "cuda", False),  # 4,096 rows in each half are asked for
+        ("auto", 2, "cpu", True),
+        ("on", 2, "cuda", True),
+        ("on", 1, "cpu", False),
     ):
-        each = [BatchSplit(mode, ranks) for _ in range(2)]
+        each = [BatchSplit(mode, ranks, device) for _ in range(2)]
         votes = [each[0].vote(many), each[1].vote(few)]
         for one in each:
             one.agree(votes)
-            assert one.is_on is expected, (mode, ranks)
+            assert one.is_on is expected, (mode, ranks, device)
             one.agree([0, 0])
             assert not one.is_on
     with pytest.raises(ConfigError, match="two_batch_overlap = 'always'"):
