@@ -110,6 +110,9 @@ def _show(trace: StepTrace, kind: str, json: bool) -> None:
     shares = f"{result.native_share:.1%} inside native calls ({result.kernel_share:.1%} inside their ops)"
     typer.echo(f"{result.num_steps} {kind} steps, median {result.step_us:.0f} us: {shares}")
     typer.echo(f"{result.native_share_of_loop:.1%} inside native calls with the time between steps")
+    if result.exchanges is not None:
+        times = f"{result.exchanges.flight_us:.0f} us, of which {result.exchanges.waited_us:.0f} us were waited for"
+        typer.echo(f"exchanges between ranks: {times} ({result.exchanges.hidden_share:.0%} hidden)")
     if result.gaps:
         _gap_table(result).show()
     _phase_table(result).show()

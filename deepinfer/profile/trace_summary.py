@@ -11,6 +11,7 @@ from typing import Any
 
 from deepinfer.errors import ConfigError
 from deepinfer.profile.busy_time import BusyTime
+from deepinfer.profile.exchange_share import ExchangeShare
 from deepinfer.profile.span import Span
 from deepinfer.profile.step_gaps import StepGaps
 from deepinfer.profile.step_trace import StepTrace
@@ -51,6 +52,7 @@ class TraceSummary:
         phases: parts of a step.
         ops: (name, mean calls of a step, median microseconds of a step), the longest first.
         gaps: what the device and the host waited for, by kind of step.
+        exchanges: between ranks; None where there were none.
     """
 
     kind: str
@@ -62,6 +64,7 @@ class TraceSummary:
     phases: tuple[PhaseShare, ...]
     ops: tuple[tuple[str, float, float], ...]
     gaps: tuple[StepGaps, ...] = ()
+    exchanges: ExchangeShare | None = None
 
     @classmethod
     def of(cls, trace: StepTrace, kind: str) -> TraceSummary:
@@ -84,6 +87,7 @@ class TraceSummary:
             phases=tuple(_phases(trace, chosen, loops, (calls, ops))),
             ops=tuple(_ops(ops, chosen)),
             gaps=StepGaps.of(trace),
+            exchanges=ExchangeShare.of(trace.spans, chosen),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,6 +111,7 @@ class TraceSummary:
             ],
             "ops": [{"name": name, "calls": calls, "us": us} for name, calls, us in self.ops],
             "gaps": [item.to_dict() for item in self.gaps],
+            "exchanges": None if self.exchanges is None else self.exchanges.to_dict(),
         }
 
 

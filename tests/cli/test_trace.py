@@ -27,7 +27,7 @@ def test_a_trace_shows_what_one_half_computes_while_rows_of_the_other_travel(tmp
     ranks = ["--engine", "data_parallel_size=2", "--engine", "expert_parallel_size=2"]
     ranks += ["--engine", "two_batch_overlap=on"]
     text = invoke("trace", str(file), *MODEL, *ranks, "--batch", "8", "--steps", "2", "--prompt-len", "24")
-    assert "num_ranks 2" in text
+    assert "num_ranks 2" in text and "exchanges between ranks" in text
     trace = StepTrace.read(file)
     for rank in (0, 1):
         spans = trace.of_rank(rank).spans

@@ -50,8 +50,25 @@ def test_summary_of_a_made_up_trace() -> None:
     }
     assert summary.ops == (("moe", 1, 40), ("argmax", 1, 5))
     assert json.loads(json.dumps(summary.to_dict()))["phases"][1]["gap_us"] == 20
+    assert summary.exchanges is None and summary.to_dict()["exchanges"] is None
     with pytest.raises(ConfigError, match="no verify step"):
         TraceSummary.of(made_up(), "verify")
+
+
+def test_what_of_exchanges_was_waited_for() -> None:
+    """In the first step of two halves 30 and 20 us are on their way, and 10 waited for; in the other, half as much."""
+    trace = made_up()
+    for start, scale in ((20_000, 1_000), (140_000, 500)):
+        trace.spans += [
+            Span("dispatch, half 1", "exchange 1", start + 10 * scale, start + 40 * scale),
+            Span("dispatch, half 2", "exchange 2", start + 20 * scale, start + 40 * scale),
+            Span("compute, half 2", "halves", start + 10 * scale, start + 20 * scale),
+            Span("wait for dispatch, half 1", "halves", start + 30 * scale, start + 40 * scale),
+            Span("dispatch, half 1", "exchange 1", start, start + 90 * scale, {}, rank=1),
+        ]
+    exchanges = TraceSummary.of(trace, "decode").exchanges
+    assert exchanges is not None and (exchanges.flight_us, exchanges.waited_us) == (37.5, 7.5)
+    assert exchanges.hidden_share == 0.8 and exchanges.to_dict()["hidden_share"] == 0.8
 
 
 def test_file_is_a_chrome_trace_and_reads_back(tmp_path: Path) -> None:
