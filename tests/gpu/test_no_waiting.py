@@ -29,11 +29,11 @@ def without_waiting(function: Callable[..., Any], calls: set[str]) -> Callable[.
     """Torch raises an error at any operation inside that would wait."""
 
     @functools.wraps(function)
-    def watched(*arguments: Any) -> Any:
+    def watched(*arguments: Any, **options: Any) -> Any:
         calls.add(function.__qualname__)
         torch.cuda.set_sync_debug_mode("error")
         try:
-            return function(*arguments)
+            return function(*arguments, **options)
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
