@@ -4,15 +4,20 @@ import numpy as np
 import pytest
 import torch
 
+from deepinfer import LLM
 from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.core.half_point import half_point
+from deepinfer.core.probe import Probe
 from deepinfer.core.step_batch import StepBatch
 from deepinfer.distributed.batch_split import BatchSplit
 from deepinfer.distributed.take_turns import take_turns
 from deepinfer.errors import ConfigError
+from deepinfer.worker.batch_builder import build_batch
+from deepinfer.worker.kv_cache import allocate_caches, cache_table
 from tests.distributed.equal_outputs import check
 from tests.distributed.rank_world import RankWorld
 from tests.support.golden_case import GOLDEN
+from tests.worker.decode_chains import BLOCK_SIZE, BLOCKS, DRAFTS, LOOKBACK, MAX_LEN, SEQS, plan_of
 
 
 def split(num_ranks, experts, **others):
@@ -48,6 +53,31 @@ def test_three_ranks(random_model, numerics, drafts):
             options = {"numerics": numerics, "speculative": drafts, "yoco": yoco}
             sizes = split(3, 3, engram_parallel_size=3, num_redundant_experts=1, expert_rebalance_interval=3)
             check(world, str(random_model), sizes, options, [0, 1, 1, 1, 0, 2])
+
+
+def test_halves_of_one_rank_and_a_fault_in_one(random_model, monkeypatch):
+    options = {"backend": "cpu", "numerics": "fp32", "max_model_len": MAX_LEN, "block_size": BLOCK_SIZE}
+    with LLM(random_model, **options) as llm:
+        model = llm._runtime.worker.model
+        table = cache_table(model.runtime.config, model.runtime.numerics, "float32", BLOCK_SIZE, DRAFTS)
+        caches = [allocate_caches(table, SEQS * BLOCKS, SEQS, torch.device("cpu")) for _ in range(2)]
+        plan = plan_of(np.random.default_rng(3), [0, 9, 4], [1, 0, 2])
+        rows = np.arange(len(plan.token_ids))
+        batch = build_batch(plan, rows, LOOKBACK + 1, torch.device("cpu"))
+        halves = batch.halves(rows)
+        whole = model.forward([batch], caches[0], Probe())
+        assert torch.equal(model.forward(halves, caches[1], Probe()), whole)
+        for mine, theirs in zip(caches[0].window.values(), caches[1].window.values(), strict=True):
+            assert torch.equal(mine.data, theirs.data)
+        follow, calls = model.layers[2].ffn_hc.follow, []
+
+        def fail_in_the_second_half(*args):
+            calls.append(args)
+            return follow(*args) if len(calls) == 1 else 1 // 0
+
+        monkeypatch.setattr(model.layers[2].ffn_hc, "follow", fail_in_the_second_half)
+        with pytest.raises(ZeroDivisionError):
+            model.forward(halves, caches[1], Probe())
 
 
 @pytest.mark.parametrize(
