@@ -87,7 +87,8 @@ def _select(
     def operands(rows: int) -> Operands:
         paged = PagedRows(rows, plan.ratio, *context)
         entries, candidates = paged.entries(random, pool), None
-        if plan.uses_candidates:
+        skips_blocks = paged.max_visible <= config.num_candidate_entries  # as `Indexer` does
+        if plan.uses_candidates and not skips_blocks:
             blocks = -(-paged.max_visible // size)
             chosen = random.distinct(blocks, rows, min(blocks, config.candidate_topk_blocks))
             candidates = torch.nn.functional.pad(chosen, (0, config.candidate_topk_blocks - chosen.shape[1]), value=-1)
@@ -98,7 +99,7 @@ def _select(
             "scale": config.index_scale,
             "round_bf16": True,
             "block_size": size,
-            "num_blocks": config.candidate_topk_blocks if plan.is_candidate_source else 0,
+            "num_blocks": config.candidate_topk_blocks if plan.is_candidate_source and not skips_blocks else 0,
             "with_margins": False,
         }
         visible = paged.num_visible(random.device)

@@ -129,6 +129,11 @@ class DeepSeekV41Config:
         return float(self.index_head_dim**-0.5 * self.index_n_heads**-0.5)
 
     @property
+    def num_candidate_entries(self) -> int:
+        """Entries in the candidate blocks of a row; with no more in all, the candidates leave none out."""
+        return self.candidate_topk_blocks * self.candidate_block_size
+
+    @property
     def has_engram(self) -> bool:
         """Whether any layer adds n-gram embeddings."""
         return bool(self.engram_layer_ids)

@@ -88,7 +88,7 @@ def _check_candidates(config: DeepSeekV41Config) -> None:
     for name in ("candidate_topk_blocks", "candidate_block_size"):
         if getattr(config, name) < 1:
             raise field_error(f"text_config.{name}", getattr(config, name), "an integer >= 1")
-    entries = config.candidate_topk_blocks * config.candidate_block_size
+    entries = config.num_candidate_entries
     if entries > MAX_CANDIDATES:
         expectation = (
             f"at most {MAX_CANDIDATES:,} candidates: candidate_topk_blocks x candidate_block_size is {entries:,}"

@@ -52,7 +52,7 @@ class GpuScratch(StepScratch):
         if not config.index_source_layer_ids or not config.max_ratio:
             return 0
         entries = self.max_len // min(ratio for ratio in config.compress_ratios if ratio)
-        columns = max(entries, config.candidate_topk_blocks * config.candidate_block_size)
+        columns = max(entries, config.num_candidate_entries)
         scores = max(min(self.num_rows * columns * _FLOAT, _SCORE_BYTES), columns * _FLOAT)
         queries = config.index_n_heads * config.index_head_dim * (2 * _ACT + _FLOAT) + config.q_lora_rank * _ACT
         return self.num_rows * queries + 2 * scores

@@ -128,3 +128,15 @@ def test_capturing_changes_nothing_and_margins_are_gaps() -> None:
     assert float(sink.seen["margin"]) == float(ranked[3] - ranked[4])
     best = sorted((float(row[i : i + 2].max()) for i in range(0, 90, 2)), reverse=True)  # entry 90 is the newest block
     assert float(sink.seen["block_margin"]) == pytest.approx(best[2] - best[3], abs=0)
+
+
+@pytest.mark.parametrize(("num_visible", "makes_candidates"), [(8, False), (9, True)])
+def test_candidates_that_leave_no_entry_out_are_not_made(num_visible: int, makes_candidates: bool) -> None:
+    """Four entries are picked, and the candidate blocks hold eight."""
+    case = IndexerCase([num_visible - 1], [1])
+    x, q_lora = _inputs(case)
+    picks, candidates = case.run(x, q_lora)
+    assert (candidates is not None) == makes_candidates
+    case.probe.attach(("*",), _Sink())  # whoever looks sees them all the same
+    seen_picks, seen_candidates = case.run(x, q_lora)
+    assert torch.equal(picks, seen_picks) and seen_candidates is not None

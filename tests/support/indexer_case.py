@@ -79,7 +79,7 @@ class IndexerCase:
             consumer_starts=zeros,
         )
 
-    def run(self, x: torch.Tensor, q_lora: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def run(self, x: torch.Tensor, q_lora: torch.Tensor) -> tuple[torch.Tensor, Any]:
         """(picks, candidates) of inputs x and q_lora, both [T, 32]."""
         config = SimpleNamespace(
             index_head_dim=DIM,
@@ -88,6 +88,7 @@ class IndexerCase:
             index_topk=self.topk,
             candidate_block_size=2,
             candidate_topk_blocks=self.topk,
+            num_candidate_entries=2 * self.topk,
         )
         low = self.numerics.low_precision
         runtime = SimpleNamespace(

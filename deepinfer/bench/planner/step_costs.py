@@ -85,8 +85,7 @@ class StepCosts:
     def _num_entries(self, key: OpKey, context_len: int) -> float:
         """Entries that a selection scores for a row."""
         ratio = 2 if key == _PAIRS else 1
-        bound = self.config.candidate_topk_blocks * self.config.candidate_block_size
-        return min(context_len, bound) if "of candidates" in key[1] else context_len / ratio
+        return min(context_len, self.config.num_candidate_entries) if "of candidates" in key[1] else context_len / ratio
 
     def _entry_us(self, key: OpKey, rows: float) -> float:
         """Of one more entry for each row."""

@@ -18,7 +18,7 @@ class Indexer:
 
     A row that sees at most `index_topk` entries takes them all. For the others it scores every visible entry of the KV
     source's index keys, or only those in the candidate blocks, and keeps the best. The candidate source also writes the
-    candidate blocks.
+    candidate blocks, unless every block would be one.
     """
 
     def __init__(self, runtime: ModelRuntime, weights: WeightReader, plan: LayerPlan, rope: RopeTable) -> None:
@@ -51,18 +51,20 @@ class Indexer:
         config, ops, act = self._runtime.config, self._runtime.ops, self._runtime.act_dtype
         assert self._plan.kv_source is not None
         entries = ctx.entries[self._plan.ratio]
+        skips_blocks = not ctx.probe.active and entries.max_visible <= config.num_candidate_entries
+        uses_candidates = self._plan.uses_candidates and not skips_blocks
         return ops.select_entries(
             self._query(q_lora, ctx),
             ops.linear(x, self.weights_proj, act).float(),
             entries.of(ctx.caches.index[self._plan.kv_source]),
             entries.num_visible,
-            ctx.candidates if self._plan.uses_candidates else None,
+            ctx.candidates if uses_candidates else None,
             max_visible=entries.max_visible,
             topk=config.index_topk,
             scale=self._scale,
             round_bf16=self._runtime.numerics.low_precision,
             block_size=config.candidate_block_size,
-            num_blocks=self._num_blocks,
+            num_blocks=0 if skips_blocks else self._num_blocks,
             with_margins=ctx.probe.active,
         )
 
