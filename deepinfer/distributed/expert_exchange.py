@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from deepinfer.distributed.board_numbers import BoardNumbers
 from deepinfer.distributed.expert_placement import ExpertPlacement
 from deepinfer.distributed.in_flight import InFlight, Turns
 from deepinfer.distributed.place_table import PlaceTable
@@ -34,7 +35,7 @@ class RowTargets:
     picks: tuple[torch.Tensor, torch.Tensor]
     rows_out: list[int]
     pairs_back: list[int]
-    arriving: InFlight
+    arriving: InFlight | BoardNumbers
 
 
 class ExpertExchange:

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from deepinfer.distributed.board_numbers import BoardNumbers
 from deepinfer.distributed.in_flight import InFlight
+from deepinfer.distributed.number_board import MOST_NUMBERS, NumberBoard
 from deepinfer.distributed.peer_calls import peer_calls
 
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before torch 2.13
@@ -19,7 +21,8 @@ _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_t
 class RankComm:
     """One group of ranks, as one of them sees it. Every rank of the group makes the same calls in the same order.
 
-    Numbers go over gloo, tensors over gloo on a CPU and NCCL on a GPU. PeerLostError when a peer is gone.
+    Numbers go over shared memory where all are on one machine and have opened a board, else over gloo; tensors over
+    gloo on a CPU and NCCL on a GPU. PeerLostError when a peer is gone.
 
     Attributes:
         ranks: of the group, ascending, as numbers of the world.
@@ -32,6 +35,11 @@ class RankComm:
         self.rank = self.ranks.index(world_rank)
         self.size = len(self.ranks)
         self._group = group
+        self._board: NumberBoard | None = None
+
+    def open_board(self) -> None:
+        """Once, together: from now on numbers go over shared memory, if that is possible."""
+        self._board = NumberBoard.open(self)
 
     def meet(self, device: torch.device) -> None:
         """Connect to all others for tensors on `device`, once, before memory is planned.
@@ -47,6 +55,8 @@ class RankComm:
 
     def gather_numbers(self, numbers: Sequence[int]) -> np.ndarray:
         """Everybody's numbers: int64 [size, n]."""
+        if self._board is not None and len(numbers) <= MOST_NUMBERS:
+            return self._board.take(self._board.put(np.array(numbers, dtype=np.int64)), len(numbers))
         own = torch.tensor(list(numbers), dtype=torch.int64)
         everyone = torch.empty((self.size, len(own)), dtype=torch.int64)
         with peer_calls():
@@ -57,8 +67,10 @@ class RankComm:
         """To rank r goes counts[r], int64 [size] or [size, n] on the CPU; what came from each, of the same shape."""
         return self.start_counts(counts).wait()
 
-    def start_counts(self, counts: torch.Tensor) -> InFlight:
-        """The same, on its way."""
+    def start_counts(self, counts: torch.Tensor) -> InFlight | BoardNumbers:
+        """The same, on its way, with at most three others."""
+        if self._board is not None and counts.numel() <= MOST_NUMBERS:
+            return BoardNumbers(self._board, self._board.put(counts.flatten().numpy()), counts.shape, self.rank)
         return self._start(counts.contiguous(), torch.empty_like(counts), None, None, "counts")
 
     def exchange_rows(self, rows: torch.Tensor, num_out: list[int], num_in: list[int]) -> torch.Tensor:

@@ -80,6 +80,8 @@ class RankGroups:
         for own in (context, experts, engram):
             if own is not None:
                 own.meet(device)
+                own.open_board()
+        lockstep.open_board()
         split = BatchSplit(sizes.two_batch_overlap, sizes.expert_parallel_size, device.type)
         return cls(sizes, lockstep, context, experts, engram, split, ExchangeLog(device))
 
