@@ -2,12 +2,12 @@
 
     python bench/wide_ep.py REPORT.json [links exchange context decode shuffle overlap] [--gpus 2]
 
-links: what all-to-alls and sends take, by size. exchange: dispatch and combine of one layer, of decode steps and of
+links: what all-to-alls, sends and votes take. exchange: dispatch and combine of one layer, of decode steps and of
 others, beside all-to-alls of the same bytes. context: one long prompt, its rows shared by all GPUs or computed by one.
-decode: tokens/s/GPU and tokens/s/user by sequences a GPU, experts over one GPU and more, up to all. shuffle: weights of
-experts that change places. overlap: prefill steps of many sequences with two-batch overlap off and on. The model is a
-slice of V4.1-Flash with layers of true shape and random weights, unless --model names another. A section that fails or
-takes longer than --cap ends alone.
+decode: tokens/s/GPU and tokens/s/user by sequences a GPU, experts over one GPU and more, up to all, on one also with
+the loop of lock steps; and where the time goes. shuffle: weights of experts that change places. overlap: prefill steps
+of many sequences with two-batch overlap off and on. The model is a slice of V4.1-Flash with layers of true shape and
+random weights, unless --model names another. A section that fails or takes longer than --cap ends alone.
 
 Without GPUs: --device cpu --model bundled --batches 1,4 --long 256 --chunk 128.
 """
@@ -27,6 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench import wide_ep_ranks as ranks
+from bench.wide_ep_breakdown import breakdown, numbers
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.engine.model_path import bundled_model_path
 from tests.distributed.rank_world import RankWorld
@@ -132,6 +133,7 @@ def links(bench: WideEPBench) -> None:
     sizes = LINK_BYTES if bench.device == "cuda" else LINK_BYTES[:2]
     for found in bench.call(ranks.links, bench.device, bench.size, sizes)[0]:
         bench.note("links", found)
+    bench.note("votes", slowest(bench.call(numbers, bench.device, bench.size)))
 
 
 def exchange(bench: WideEPBench) -> None:
@@ -162,13 +164,21 @@ def context(bench: WideEPBench) -> None:
 def decode(bench: WideEPBench) -> None:
     widths = [width for width in range(1, bench.size + 1) if bench.size % width == 0]
     for width in bench.words.widths or widths:
-        bench.note("engines", {"experts_over": width, **bench.open(bench.spread(width))})
-        for batch in bench.words.batches:
-            found = bench.call(ranks.decode, batch, PROMPT, DECODED)
-            step_ms = max(row["step_ms"] for row in found)
-            point = {"experts_over": width, "batch": batch, "step_ms": step_ms, "tokens_s_user": 1e3 / step_ms}
-            point |= {"tokens_s_gpu": batch * 1e3 / step_ms, "p90_ms": max(row["p90_ms"] for row in found)}
-            bench.note("decode", point | {"context_len": PROMPT + DECODED // 2})
+        decode_with(bench, bench.spread(width), {"experts_over": width})
+        if width == 1:  # what the loop of lock steps costs, beside the overlapped one
+            decode_with(bench, {"data_parallel_size": bench.size}, {"experts_over": 1, "lockstep": True})
+
+
+def decode_with(bench: WideEPBench, sizes: dict[str, Any], about: dict[str, Any]) -> None:
+    """All batches with one layout."""
+    bench.note("engines", {**about, **bench.open(sizes)})
+    for batch in bench.words.batches:
+        found = bench.call(ranks.decode, batch, PROMPT, DECODED)
+        step_ms = max(row["step_ms"] for row in found)
+        point = {**about, "batch": batch, "step_ms": step_ms, "tokens_s_user": 1e3 / step_ms}
+        point |= {"tokens_s_gpu": batch * 1e3 / step_ms, "p90_ms": max(row["p90_ms"] for row in found)}
+        parts = bench.call(breakdown, batch, PROMPT, DECODED)
+        bench.note("decode", point | {"context_len": PROMPT + DECODED // 2} | slowest(parts))
 
 
 def shuffle(bench: WideEPBench) -> None:
@@ -198,7 +208,7 @@ SECTIONS: dict[str, Callable[[WideEPBench], None]] = {
 }
 
 
-def numbers(text: str) -> list[int]:
+def integers(text: str) -> list[int]:
     return [int(word) for word in text.split(",")]
 
 
@@ -209,8 +219,8 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--model", help="checkpoint directory, or bundled")
-    parser.add_argument("--batches", type=numbers, default=[1, 4, 16, 64, 128, 256])
-    parser.add_argument("--widths", type=numbers, help="numbers of GPUs that share the experts in the decode section")
+    parser.add_argument("--batches", type=integers, default=[1, 4, 16, 64, 128, 256])
+    parser.add_argument("--widths", type=integers, help="numbers of GPUs that share the experts in the decode section")
     parser.add_argument("--long", type=int, default=32_768, help="tokens of the context section's prompt")
     parser.add_argument("--chunk", type=int, default=8192, help="tokens of a prefill step")
     parser.add_argument("--cap", type=float, default=90.0, help="seconds of a section")

@@ -83,6 +83,7 @@ class LockstepEngine(LLMEngine):
     def _vote(self) -> StepVote:
         return StepVote(*self._scheduler.vote(), self.has_unfinished_requests(), self.wakes)
 
+    @phase("vote")
     def _tell(self, numbers: Sequence[int]) -> list[list[int]]:
         """Everybody's numbers."""
         gathered: list[list[int]] = self._comm.gather_numbers([int(number) for number in numbers]).tolist()
