@@ -1,5 +1,6 @@
-"""Decode speeds of experts over several GPUs as measured by `bench/wide_ep.py`, beside what the planner predicts of the
-steps that the same run took with all experts on each GPU, and of its links:
+"""Decode speeds of experts over several GPUs as measured by `bench/wide_ep.py`, beside what the planner predicts from
+what the same run measured otherwise: steps with all experts on each GPU, in the overlapped loop and in that of lock
+steps, and the exchange of one layer by itself. Reports without the latter two are predicted by their links alone:
 
     python bench/wide_ep_plan.py REPORT.json [--ops doc/results/h200-ops-tuned.json] [--profile PROFILE.json]
 
@@ -22,6 +23,7 @@ from deepinfer.bench.planner.calibration import Calibration
 from deepinfer.bench.planner.decode_planner import DecodePlanner
 from deepinfer.bench.planner.kernel_profile import KernelProfile
 from deepinfer.bench.planner.link_model import LinkModel
+from deepinfer.bench.planner.lockstep_costs import LockstepCosts
 from deepinfer.bench.planner.measured_step import MeasuredStep
 from deepinfer.bench.planner.plan_options import PlanOptions
 from deepinfer.bench.planner.rank_memory import RankMemory
@@ -43,7 +45,6 @@ def measured_links(report: dict[str, Any]) -> LinkModel:
 
 def measured_steps(report: dict[str, Any]) -> list[dict[str, Any]]:
     """Steps of GPUs by themselves, as a profile has them."""
-    alone = [point for point in report["decode"] if point.get("experts_over") == 1]
     return [
         {
             "changes": CHANGES,
@@ -52,8 +53,24 @@ def measured_steps(report: dict[str, Any]) -> list[dict[str, Any]]:
             "part": "step",
             "ms": point["step_ms"],
         }
-        for point in alone
+        for point in points(report, width=1)
     ]
+
+
+def points(report: dict[str, Any], width: int, lockstep: bool = False) -> list[dict[str, Any]]:
+    """Of the decode section: steps with experts over so many GPUs; on one overlapped, or by the loop of lock steps."""
+    found = [point for point in report["decode"] if point.get("experts_over") == width]
+    return [point for point in found if point.get("lockstep", False) == lockstep]
+
+
+def measured_lockstep(report: dict[str, Any]) -> dict[str, Any] | None:
+    """What lock steps cost beside the device's work, as a profile has it: on one GPU, and an exchange alone. None for a
+    report without.
+    """
+    overlapped = {point["batch"]: point["step_ms"] for point in points(report, 1)}
+    host = [[point["batch"], point["step_ms"] - overlapped[point["batch"]]] for point in points(report, 1, True)]
+    exchange = [[row["static_bytes"], row["static_us"]] for row in report.get("exchange of decode steps", [])]
+    return {"exchange": exchange, "host": host} if exchange and host else None
 
 
 def show_fit(calibration: Calibration) -> None:
@@ -66,7 +83,9 @@ def show_fit(calibration: Calibration) -> None:
 
 def show_prediction(planner: DecodePlanner, point: dict[str, Any]) -> None:
     found = planner.point(point["experts_over"], point["batch"])
-    parts = f"dense {found.dense_ms:.2f}, experts {found.expert_ms:.2f}, exchange {found.exchange_ms:.2f}"
+    names = ("dense", "experts", "exchange", "host")
+    times = (found.dense_ms, found.expert_ms, found.exchange_ms, found.host_ms)
+    parts = ", ".join(f"{name} {ms:.2f}" for name, ms in zip(names, times, strict=True))
     measured, error = point["step_ms"], found.step_ms / point["step_ms"] - 1
     sizes = f"experts over {point['experts_over']}, {point['batch']} sequences"
     print(f"{sizes}: {measured:.2f} ms, predicted {found.step_ms:.2f} ms ({error:+.1%}; {parts})")
@@ -75,11 +94,13 @@ def show_prediction(planner: DecodePlanner, point: dict[str, Any]) -> None:
 def main(words: argparse.Namespace) -> None:
     report = json.loads(words.report.read_text("utf-8"))
     profile = KernelProfile.read(words.ops)
-    steps = measured_steps(report)
+    steps, lockstep = measured_steps(report), measured_lockstep(report)
     if words.profile is not None:
         content = json.loads(words.ops.read_text("utf-8")) | {"steps": steps}
+        content |= {} if lockstep is None else {"lockstep": lockstep}
         words.profile.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    profile = replace(profile, steps=tuple(map(MeasuredStep.parse, steps)))
+    costs = None if lockstep is None else LockstepCosts.parse(lockstep)
+    profile = replace(profile, steps=tuple(map(MeasuredStep.parse, steps)), lockstep=costs)
     memory = RankMemory.of_model(PUBLISHED, GPU_MEMORY)
     memory = replace(memory, config=profile.steps[0].config(memory.config))
     calibration, links = Calibration.fit(memory.config, profile), measured_links(report)

@@ -11,10 +11,13 @@ from deepinfer.bench.planner.draft_costs import DraftCosts
 from deepinfer.bench.planner.expert_spread import awake_experts_of_random_router
 from deepinfer.bench.planner.expert_work import ExpertWork
 from deepinfer.bench.planner.kernel_profile import KernelProfile
+from deepinfer.bench.planner.lockstep_costs import LockstepCosts
 from deepinfer.bench.planner.measured_step import MeasuredStep
 from deepinfer.bench.planner.step_check import StepCheck
 from deepinfer.bench.planner.step_costs import StepCosts
 from deepinfer.config.model_config import DeepSeekV41Config
+
+Anchors = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +28,65 @@ class Calibration:
         dense_factor: of everything but experts.
         expert_factor: of experts.
         checks: every measured step.
+        anchors: (sequences, factor of experts), ascending, with which whole steps come out as measured; none where the
+            profile has no ranks.
+        lockstep: what ranks measured; None without.
     """
 
     dense_factor: float = 1.0
     expert_factor: float = 1.0
     checks: tuple[StepCheck, ...] = ()
+    anchors: Anchors = ()
+    lockstep: LockstepCosts | None = None
 
     @classmethod
     def fit(cls, config: DeepSeekV41Config, profile: KernelProfile) -> Calibration:
         """Least relative squares over the profile's steps without drafts; with fewer than two of them no factors.
 
-        Steps with drafts are checked only.
+        Steps with drafts are checked only. Where ranks have measured the profile's steps and exchange, whole steps are
+        taken at their word: the factor of experts follows the number of sequences.
         """
         parts = np.array([_parts_ms(config, profile, step) for step in profile.steps]).reshape(-1, 3)
         times = np.array([step.ms for step in profile.steps])
         plain = np.array([step.part != "drafts" for step in profile.steps], bool)
         factors = _factors(parts[plain], times[plain])
+        seqs = np.array([step.num_seqs for step in profile.steps])
+        whole = np.array([step.part == "step" for step in profile.steps], bool) & (profile.lockstep is not None)
+        anchors = _anchors(parts[whole], times[whole], seqs[whole], factors[0])
         checks = []
         for number, step in enumerate(profile.steps):
             others = plain & (np.arange(len(times)) != number)
-            unseen = _factors(parts[others], times[others])
-            checks.append(StepCheck(step, *(float(parts[number] @ (*pair, 1.0)) for pair in (factors, unseen))))
-        return cls(*factors, tuple(checks))
+            fitted, unseen = [*factors], [*_factors(parts[others], times[others])]
+            if whole[number]:
+                left = whole & others
+                fitted[1] = _factor_at(anchors, step.num_seqs, factors[1])
+                unseen[1] = _factor_at(
+                    _anchors(parts[left], times[left], seqs[left], unseen[0]), step.num_seqs, unseen[1]
+                )
+            checks.append(StepCheck(step, *(float(parts[number] @ (*pair, 1.0)) for pair in (fitted, unseen))))
+        return cls(*factors, tuple(checks), anchors, profile.lockstep)
+
+    def expert_factor_at(self, num_seqs: float) -> float:
+        """Of steps with so many sequences on a rank: in straight lines over the logarithm of their number."""
+        return _factor_at(self.anchors, num_seqs, self.expert_factor)
 
     @property
     def worst_error(self) -> float:
         """Largest relative error, either way, of a step without drafts."""
         return max((abs(check.error) for check in self.checks if check.step.part != "drafts"), default=0.0)
+
+
+def _anchors(parts: np.ndarray, times: np.ndarray, seqs: np.ndarray, dense_factor: float) -> Anchors:
+    """What is left of each step's time for experts, over what the profile says of them."""
+    found = (times - parts @ (dense_factor, 0.0, 1.0)) / parts[:, 1]
+    return tuple(sorted(zip(seqs.tolist(), found.tolist(), strict=True)))
+
+
+def _factor_at(anchors: Anchors, num_seqs: float, without: float) -> float:
+    if not anchors:
+        return without
+    seqs, found = zip(*anchors, strict=True)
+    return float(np.interp(np.log(num_seqs), np.log(seqs), found))
 
 
 def _parts_ms(config: DeepSeekV41Config, profile: KernelProfile, step: MeasuredStep) -> tuple[float, float, float]:

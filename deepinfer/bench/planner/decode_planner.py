@@ -93,10 +93,11 @@ class DecodePlanner:
 
     def point(self, width: int, num_seqs: int) -> PlanPoint:
         """One width and number of sequences on each GPU."""
-        whole = self._step(width, num_seqs)
-        one = sum((whole.dense, whole.experts, whole.exchange))
+        whole, lockstep = self._step(width, num_seqs), self._calibration.lockstep
+        host = 0.0 if lockstep is None else lockstep.host_us(num_seqs, width)
+        one = sum((whole.dense, whole.experts, whole.exchange, host))
         step, parts, two = one, whole, False
-        if self._options.may_split and num_seqs > 1 and width > 1:
+        if self._options.may_split and num_seqs > 1 and width > 1 and lockstep is None:
             half = self._step(width, num_seqs / 2)
             work = half.dense + half.experts
             both = 2 * max(work, half.exchange) + min(work, half.exchange) / self._target_moe.num_layers
@@ -111,6 +112,7 @@ class DecodePlanner:
             dense_ms=parts.dense / 1e3,
             expert_ms=parts.experts / 1e3,
             exchange_ms=parts.exchange / 1e3,
+            host_ms=host / 1e3,
             two_batches=two,
             tokens_per_s_per_user=per_user,
             tokens_per_s_per_gpu=per_user * num_seqs,
@@ -131,7 +133,7 @@ class DecodePlanner:
             draft_work = self._work(self._draft_moe, width, draft_rows)
             experts += self._draft_moe.num_layers * self._drafts.experts_us(draft_work)
             exchange += self._exchange_us(self._draft_moe, width, draft_rows)
-        return _Parts(dense, self._calibration.expert_factor * experts, exchange)
+        return _Parts(dense, self._calibration.expert_factor_at(num_seqs) * experts, exchange)
 
     def _work(self, moe: _Moe, width: int, rows: float) -> ExpertWork:
         """Of the fullest rank, where every rank has `rows` tokens."""
@@ -143,8 +145,11 @@ class DecodePlanner:
         return ExpertWork(awake, rows * moe.top_k * self._peak(moe, width, rows), rows)
 
     def _exchange_us(self, moe: _Moe, width: int, rows: float) -> float:
-        """Dispatch and combine of all layers, for the rank that gets the most."""
-        values = rows * moe.top_k * self._costs.config.hidden_size * self._peak(moe, width, rows)
+        """Dispatch and combine of all layers, for the rank that gets the most; as ranks measured, if they did."""
+        lockstep, hidden_size = self._calibration.lockstep, self._costs.config.hidden_size
+        if lockstep is not None:
+            return moe.num_layers * lockstep.exchange_us(rows, moe.top_k, hidden_size, width)
+        values = rows * moe.top_k * hidden_size * self._peak(moe, width, rows)
         sizes = (values * _DISPATCH_BYTES, values * _COMBINE_BYTES)
         return moe.num_layers * sum(self._options.links.all_to_all_us(size, width) for size in sizes)
 

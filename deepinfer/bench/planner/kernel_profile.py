@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from deepinfer.bench.planner.lockstep_costs import LockstepCosts
 from deepinfer.bench.planner.measured_step import MeasuredStep
 from deepinfer.bench.planner.op_point import OpPoint
 from deepinfer.config.field_reader import is_finite_number
@@ -30,6 +31,7 @@ class KernelProfile:
         ops: points of each use of an op, rows ascending.
         shapes: operand shapes of each use at its first point.
         steps: measured steps, maybe none.
+        lockstep: measured with ranks that share experts; None without.
     """
 
     name: str
@@ -39,6 +41,7 @@ class KernelProfile:
     ops: Mapping[OpKey, tuple[OpPoint, ...]]
     shapes: Mapping[OpKey, str]
     steps: tuple[MeasuredStep, ...]
+    lockstep: LockstepCosts | None = None
 
     @classmethod
     def read(cls, path: Path) -> KernelProfile:
@@ -56,6 +59,7 @@ class KernelProfile:
                 ops=ops,
                 shapes=shapes,
                 steps=tuple(map(MeasuredStep.parse, content.get("steps", ()))),
+                lockstep=LockstepCosts.parse(content["lockstep"]) if "lockstep" in content else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             expectation = "expected what deepinfer bench ops --device cuda --json prints"
@@ -70,10 +74,11 @@ class KernelProfile:
 
     def at_floors(self) -> KernelProfile:
         """The same with every op as fast as the GPU's limits let it be: its bytes at the speed of a copy or its
-        multiply-adds at that of a bf16 product, whichever takes longer, and 3 us (decisions 30). Steps are left out.
+        multiply-adds at that of a bf16 product, whichever takes longer, and 3 us (decisions 30). Steps and what ranks
+        measured are left out.
         """
         floors = {key: tuple(self._floor(point) for point in points) for key, points in self.ops.items()}
-        return replace(self, ops=floors, steps=())
+        return replace(self, ops=floors, steps=(), lockstep=None)
 
     def _floor(self, point: OpPoint) -> OpPoint:
         work = max(point.num_bytes / self.bytes_per_us, point.multiply_adds / self.multiply_adds_per_us)

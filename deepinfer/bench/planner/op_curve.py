@@ -31,7 +31,7 @@ class OpCurve:
         growth: between points.
     """
 
-    def __init__(self, points: Sequence[tuple[int, float]], growth: Growth) -> None:
+    def __init__(self, points: Sequence[tuple[float, float]], growth: Growth) -> None:
         assert points, "an op without a measured point"
         self._points = _knees(points) if growth is Growth.WEIGHTS else list(points)
 
@@ -50,7 +50,7 @@ class OpCurve:
         return begin[1] + slope * (rows - begin[0])
 
 
-def _knees(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+def _knees(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """With the point from which the tile form's time holds, where measured points leave it out."""
     knees = list(points)
     for (rows, _), (next_rows, next_us) in pairwise(points):

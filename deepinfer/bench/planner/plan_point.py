@@ -15,6 +15,7 @@ class PlanPoint:
         step_ms: of a step of all its parts.
         dense_ms, expert_ms, exchange_ms: its parts: attention and all else, experts, dispatch and combine. With two
             batches they overlap, and their sum is more than the step.
+        host_ms: what the host adds, where ranks have measured that (`LockstepCosts`).
         two_batches: each half of the sequences computes while the other's tokens are on their way.
         tokens_per_s_per_user, tokens_per_s_per_gpu: what it comes to.
     """
@@ -25,6 +26,7 @@ class PlanPoint:
     dense_ms: float
     expert_ms: float
     exchange_ms: float
+    host_ms: float
     two_batches: bool
     tokens_per_s_per_user: float
     tokens_per_s_per_gpu: float

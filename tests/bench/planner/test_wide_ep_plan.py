@@ -38,3 +38,20 @@ def test_predictions_stand_beside_measurements(tmp_path, capsys):
     assert abs(float(error)) < 0.2  # predictions are shown with two digits
     assert [step.num_seqs for step in KernelProfile.read(tmp_path / "p.json").steps] == [1, 16, 64]
     assert SCRIPT["measured_links"](report).all_to_all_us(2**21, 2) == pytest.approx(20 + 2**20 / 249.6e3)
+
+
+def test_loop_and_exchange_of_lock_steps_are_taken_as_measured(tmp_path, capsys):
+    """Whole steps of one GPU come out exactly; the host's share is what its lock steps take longer."""
+    alone = [point(1, batch, ms) for batch, ms in ((1, 2.1), (16, 5.9), (64, 11.4), (256, 25.0))]
+    locked = [point(1, step["batch"], step["step_ms"] + 0.25 * n) | {"lockstep": True} for n, step in enumerate(alone)]
+    exchange = [{"rows": 1, "static_bytes": 71728.0, "static_us": 40.0}]
+    exchange.append({"rows": 64, "static_bytes": 64 * 71728.0, "static_us": 90.0})
+    report = {"num_gpus": 2, "links": LINKS, "exchange of decode steps": exchange}
+    report["decode"] = [*alone, *locked, point(2, 16, 6.0), point(2, 64, 10.0)]
+    *fit, sixteen, last = said(capsys, tmp_path / "r.json", report, "--profile", tmp_path / "p.json")
+    assert len(fit) == 6 and all("(+0.0%)" in line or "(-0.0%)" in line for line in fit[2:])
+    assert "host 0.25)" in sixteen and "host 0.50)" in last
+    assert "exchange 0.72," in last  # eight layers
+    profile = KernelProfile.read(tmp_path / "p.json")
+    assert profile.lockstep.host == ((1.0, 0.0), (16.0, pytest.approx(0.25)), (64.0, 0.5), (256.0, 0.75))
+    assert profile.at_floors().lockstep is None
