@@ -20,6 +20,8 @@ class CapturedCalls:
     All graphs share one memory pool: they run one after the other on one stream, and what they leave lies outside.
     The pool begins as one piece that the largest graph fits into. Else a pool that meets growing steps keeps a piece
     of every size: torch neither joins pieces nor gives them back.
+    The matrix library has memory of its own for each stream, taken at its first product there. It meets the capturing
+    stream before a capture, or that memory would come from the pool, where it is not free between graphs.
     A graph that does not fit into the memory is done without: its key stays eager.
 
     Args:
@@ -71,6 +73,7 @@ class CapturedCalls:
         self._stream.wait_stream(torch.cuda.current_stream())
         try:
             with _collector_off(), torch.cuda.stream(self._stream):
+                _meet_library(self._device)
                 graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
                 try:
                     work()
@@ -83,6 +86,12 @@ class CapturedCalls:
             return None
         torch.cuda.current_stream().wait_stream(self._stream)
         return graph
+
+
+def _meet_library(device: torch.device) -> None:
+    """A product, of which nothing is kept."""
+    small = torch.zeros((16, 16), dtype=torch.bfloat16, device=device)
+    torch.mm(small, small)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from deepinfer.worker.captured_calls import CapturedCalls
 from deepinfer.worker.decode_buckets import DecodeBuckets
 from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.exchange_scratch import exchange_bytes
-from deepinfer.worker.gpu_scratch import GpuScratch
+from deepinfer.worker.gpu_scratch import LIBRARY_WORKSPACE, GpuScratch
 from deepinfer.worker.static_calls import StaticCalls
 from deepinfer.worker.static_decoder import StaticDecoder
 from deepinfer.worker.static_executor import StaticExecutor
@@ -47,7 +47,8 @@ def decode_sizes(config: EngineConfig, model_config: DeepSeekV41Config) -> Decod
 
 
 def graph_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
-    """Estimate of what CUDA graphs take in a GPU's memory: one pool for all, and a little for each.
+    """Estimate of what CUDA graphs take in a GPU's memory: one pool for all, the matrix library's memory for the stream
+    on which they are captured, and a little for each.
 
     A batch that drains meets every number of rows, with a forward pass and a sampling for each, and every number of
     sequences with a draft pass. Texts that grow past a bound of lengths meet more, which is rarely so for many rows.
@@ -57,7 +58,7 @@ def graph_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
     sizes = decode_sizes(config, model_config)
     buckets = DecodeBuckets.build(sizes, model_config.index_topk)
     num_graphs = 2 * len(buckets.rows) + (len(buckets.seqs) if sizes.num_drafts else 0)
-    return pool_bytes(config, model_config) + _GRAPH_BYTES * num_graphs
+    return pool_bytes(config, model_config) + LIBRARY_WORKSPACE + _GRAPH_BYTES * num_graphs
 
 
 def pool_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
@@ -69,7 +70,7 @@ def pool_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
     """
     sizes = decode_sizes(config, model_config)
     step = GpuScratch(model_config, sizes.max_rows, sizes.max_num_seqs, sizes.max_len, sizes.num_drafts)
-    return step.num_bytes + exchange_bytes(config.parallel, model_config, sizes.max_rows)
+    return step.num_graph_bytes + exchange_bytes(config.parallel, model_config, sizes.max_rows)
 
 
 def static_decoder(config: EngineConfig, model: DeepSeekV41Model, caches: CacheTensors) -> StaticDecoder | None:

@@ -6,6 +6,7 @@ There is no GPU here: kernels compute nothing, and what they would have written 
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ from deepinfer import LLM, SamplingParams
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.engine.model_path import bundled_model_path
 from deepinfer.ops.selected_backend import SelectedBackend
-from tests.ops.builders import fp4_weight, normal
+from tests.ops.builders import fp4_weight, fp8_weight, normal
 
 pytest.importorskip("tilelang")
 pytest.importorskip("triton")
@@ -30,6 +31,7 @@ from deepinfer.ops.cuda.model_sizes import model_sizes
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.registry import kernel_specs
 
+multiply_module = importlib.import_module("tilelang_ops.gemm.multiply")  # not its function of that name
 H200 = {"arch_of": lambda device: "sm_90a", "num_processors": lambda device: 132}
 Launch = tuple[Callable[..., Any], tuple[tuple[str, Any], ...]]
 
@@ -75,10 +77,17 @@ def check_arguments(program: Any, arguments: tuple[Any, ...]) -> None:
                 assert int(wanted) == found, f"{where}, wanted {list(buffer.shape)}"
 
 
+def library(x: torch.Tensor, weight: torch.Tensor, out_dtype: torch.dtype) -> torch.Tensor:
+    """Stands in for the matrix library, some of whose sums a CPU has not."""
+    assert x.dtype is weight.dtype is torch.bfloat16 and x.is_contiguous() and weight.is_contiguous()
+    return torch.zeros(len(x), len(weight), dtype=out_dtype)
+
+
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     found = Launches()
     monkeypatch.setattr(torch, "empty", torch.zeros)
+    monkeypatch.setattr(multiply_module, "plain_product", library)
     for name, module in list(sys.modules.items()):
         if name.startswith(("tilelang_ops.", "deepinfer.ops.cuda.")) and not name.startswith("tilelang_ops.jit."):
             for attribute, replacement in {"compiled": found.compiled, **H200}.items():
@@ -130,3 +139,32 @@ def test_picks_of_one_rank(launches: Launches, likely: int, kernel: str):
     assert parts.shape == (60, 256)
     assert ops.sum_experts(parts.view(20, 3, 256), x).shape == x.shape
     assert {kernel, "combine_kernel"} <= {factory.__name__ for factory, _ in launches.seen}
+
+
+def test_products_of_many_rows(launches: Launches, monkeypatch: pytest.MonkeyPatch):
+    """Those that the matrix library takes: operands recoded by kernels that were compiled ahead of time."""
+    wide = importlib.import_module("tilelang_ops.gemm.wide_rows")
+    products: list[int] = []
+
+    def scaled(rows: Any, weight: Any, num_groups: int = 1) -> torch.Tensor:
+        products.append(num_groups)
+        return torch.zeros(len(rows[0]), len(weight[0]), dtype=torch.bfloat16)
+
+    monkeypatch.setattr(wide, "scaled_product", scaled)
+    monkeypatch.setattr(wide, "scaled_group_product", scaled)
+    for name in ("quantized_linear", "rotate_grouped_linear"):
+        module = importlib.import_module(f"tilelang_ops.gemm.{name}")
+        monkeypatch.setattr(module, "takes_wide", lambda rows, *_: rows > 64)
+    ops, options = cuda_ops(False), {"quantize": True, "out_dtype": torch.bfloat16}
+    for rows in (65, 64):
+        x, heads, angle = normal(rows, 256), normal(rows, 8, 256), normal(rows, 4)
+        out = ops.quantized_linear(x.bfloat16(), fp8_weight(96, 256), **options)
+        grouped = ops.rotate_grouped_linear(
+            heads.bfloat16(), angle, angle, fp8_weight(512, 512), num_groups=4, **options
+        )
+        assert out.shape == (rows, 96) and grouped.shape == (rows, 512)
+    assert products == [1, 4]
+    specs = wide.wide_specs(96, 256) + wide.wide_specs(512, 512, num_groups=4, head=(256, 8))
+    ahead = {(spec.factory, tuple(sorted(spec.statics.items()))) for spec in specs}
+    factories = {factory for factory, _ in ahead}
+    assert len(ahead) == 4 and ahead == {launch for launch in launches.seen if launch[0] in factories}

@@ -106,6 +106,8 @@ def test_a_gpu_leaves_room_for_its_largest_step_and_for_graphs() -> None:
     prefill, decode = (GpuScratch(config, num_rows=rows, **sizes).num_bytes for rows in (8192, 384))
     assert 2 * 2**30 < prefill < 4 * 2**30
     assert decode < prefill / 3
+    short = [GpuScratch(config, num_rows=rows, num_seqs=1, max_len=100).num_bytes for rows in (64, 65)]
+    assert short[1] - short[0] > 25600 * 6144 / 2  # the Engram weight, recoded for the matrix library
 
     def graphs(**options: Any) -> int:
         return graph_bytes(EngineConfig.create(max_model_len=8192, **options).resolve(config, "cuda"), config)

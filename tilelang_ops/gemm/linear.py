@@ -14,7 +14,8 @@ def linear(x: torch.Tensor, weight: torch.Tensor, out_dtype: torch.dtype, *, bat
         x: bf16 [T, K] contiguous, K a multiple of 32.
         weight: bf16 [N, K] contiguous.
         out_dtype: bf16 or float32.
-        batch_invariant: one form for all T; else few rows take the row form, whose sums have another order.
+        batch_invariant: one form for all T; else few rows take the row form, and many the matrix library, which
+            add in other orders.
 
     Returns:
         out_dtype [T, N].

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from tilelang_ops.gemm.few_rows import takes_few
+from tilelang_ops.gemm.library_product import HAS_LIBRARY, plain_product
 from tilelang_ops.gemm.row_product import MAX_ROWS, row_product_kernel
 from tilelang_ops.gemm.split_rows import multiply_split, split_specs, takes_split
 from tilelang_ops.gemm.tile_product import tile_product_kernel
@@ -16,6 +17,7 @@ from tilelang_ops.jit.kernel_spec import KernelSpec
 _ROW_STEPS = (1, 4, MAX_ROWS)  # rows of x that a block of the row form multiplies
 _TILES = (64, 128)  # rows of x a tile
 _SMALL_WEIGHT = 1 << 20  # elements: a product takes about as long as its launch, so fewer forms do
+_MOST_SPLIT_ROWS = 32  # of unquantized weights, before the matrix library is as fast
 _MIN_TILE_OUT = 16  # fewer outputs than this stay in the row form: a tile would be nearly empty
 _NAMES = {torch.bfloat16: "bfloat16", torch.float32: "float32"}
 
@@ -24,6 +26,9 @@ def multiply(
     x: torch.Tensor, weight: torch.Tensor, num_groups: int, out_dtype: torch.dtype, batch_invariant: bool
 ) -> torch.Tensor:
     """x bf16 [T, G*K] times bf16 weight [G*R, K], block-diagonal for G > 1 -> out_dtype [T, G*R]."""
+    many = num_groups == 1 and not batch_invariant
+    if many and takes_library(x.shape[0], *weight.shape, arch_of(x.device)):
+        return plain_product(x, weight, out_dtype)
     arch, rows, by_rows = arch_of(x.device), x.shape[0], _by_rows(x.shape[0], weight.shape[0], batch_invariant)
     scales = torch.empty((1, 1), dtype=torch.uint8, device=x.device)  # an argument that bf16 weights have no use for
     if not by_rows and takes_split(rows, *weight.shape, num_groups, batch_invariant):
@@ -41,6 +46,19 @@ def multiply(
     else:
         kernel(x, weight, scales, out)
     return out
+
+
+def takes_library(num_rows: int, num_out: int, dim: int, arch: str) -> bool:
+    """Whether a product with unquantized weights, not `batch_invariant`, is left to the matrix library.
+
+    By what was measured on an H200 (torch 2.11, CUDA 13.0): from 33 rows on it is as fast or faster (512x5120 at 64
+    rows 7.4 us either way, at 256 29 -> 8.5; 129280x256 at 64 34 -> 29); from 9 where the split form does not fit
+    (129280x5120 at 16 rows 494 -> 315, 32x5120 12 -> 5.8) or the weight is small (128x512 at 64 rows 4.9 -> 3.1).
+    """
+    if not HAS_LIBRARY or is_sm100(arch) or num_rows <= MAX_ROWS or num_out < _MIN_TILE_OUT:
+        return False
+    is_small = num_out * dim <= _SMALL_WEIGHT
+    return num_rows > _MOST_SPLIT_ROWS or is_small or not takes_split(num_rows, num_out, dim, 1, False)
 
 
 def multiply_quantized(

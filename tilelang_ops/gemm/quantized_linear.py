@@ -6,6 +6,8 @@ import torch
 
 from tilelang_ops.gemm.few_rows import few_specs, multiply_few, takes_few
 from tilelang_ops.gemm.multiply import multiply_quantized, multiply_specs
+from tilelang_ops.gemm.wide_rows import multiply_wide, takes_wide, wide_specs
+from tilelang_ops.jit.arch import arch_of
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.quantize.quantize_fp8_group32 import quantize_for_product
@@ -21,13 +23,17 @@ def quantized_linear(
         codes: float8_e4m3fn [N, K] contiguous.
         scales: uint8 E8M0 [ceil(N/32), K/32].
         out_dtype: bf16 or float32.
-        batch_invariant: one form for all T; else few rows take forms whose sums have another order.
+        batch_invariant: one form for all T; else few rows take forms whose sums have another order, and many the
+            matrix library, for which both operands are recoded (`multiply_wide`).
 
     Returns:
         out_dtype [T, N].
     """
     if takes_few(x.shape[0], *codes.shape, 1, batch_invariant):
         return multiply_few(x, None, codes, scales, 1, out_dtype)
+    many = out_dtype is torch.bfloat16 and not batch_invariant
+    if many and takes_wide(x.shape[0], *codes.shape, 1, arch_of(x.device)):
+        return multiply_wide(x, None, codes, scales, 1)
     return multiply_quantized(
         partial(quantize_for_product, x),
         x.shape[0],
@@ -59,5 +65,6 @@ def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
         for spec in (
             *few_specs("gemm.quantized_linear", num_out, dim, out_dtype="bfloat16"),
             *multiply_specs("gemm.quantized_linear", num_out, dim, quantized=True, out_dtype="bfloat16"),
+            *wide_specs(num_out, dim),
         )
     ]

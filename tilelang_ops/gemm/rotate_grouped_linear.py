@@ -8,6 +8,7 @@ import torch
 
 from tilelang_ops.gemm.few_rows import few_specs, multiply_few, takes_few
 from tilelang_ops.gemm.multiply import multiply_quantized, multiply_specs
+from tilelang_ops.gemm.wide_rows import multiply_wide, takes_wide, wide_specs
 from tilelang_ops.jit.arch import arch_of
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
@@ -92,13 +93,17 @@ def rotate_grouped_linear(
         scales: uint8 E8M0 [ceil(G*R/32), H*d/G/32].
         num_groups: G.
         out_dtype: bf16 or float32.
-        batch_invariant: one form for all T; else few rows take forms whose sums have another order.
+        batch_invariant: one form for all T; else few rows take forms whose sums have another order, and many the
+            matrix library, for which both operands are recoded (`multiply_wide`).
 
     Returns:
         out_dtype [T, G*R].
     """
     if takes_few(heads.shape[0], *codes.shape, num_groups, batch_invariant):
         return multiply_few(heads.flatten(1), (cos, sin, heads.shape[2]), codes, scales, num_groups, out_dtype)
+    many = out_dtype is torch.bfloat16 and not batch_invariant
+    if many and takes_wide(heads.shape[0], *codes.shape, num_groups, arch_of(heads.device)):
+        return multiply_wide(heads.flatten(1), (cos, sin, heads.shape[2]), codes, scales, num_groups)
     return multiply_quantized(
         partial(rotate_and_quantize, heads, cos, sin),
         heads.shape[0],
@@ -140,5 +145,7 @@ def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
     ]
     num_out, dim = sizes.o_groups * sizes.o_lora_rank, sizes.num_heads * sizes.head_dim // sizes.o_groups
     name, options = "gemm.rotate_grouped_linear", {"num_groups": sizes.o_groups, "out_dtype": "bfloat16"}
-    few = few_specs(name, num_out, dim, head=(sizes.head_dim, sizes.rope_dim), **options)
-    return quantizers + few + multiply_specs(name, num_out, dim, quantized=True, **options)
+    head = (sizes.head_dim, sizes.rope_dim)
+    few = few_specs(name, num_out, dim, head=head, **options)
+    wide = wide_specs(num_out, dim, num_groups=sizes.o_groups, head=head)
+    return quantizers + few + multiply_specs(name, num_out, dim, quantized=True, **options) + wide

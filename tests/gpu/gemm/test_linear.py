@@ -37,7 +37,7 @@ def test_small(device: torch.device, rows: int, num_out: int, dim: int, out_dtyp
         check(device, rows, num_out, dim, out_dtype, batch_invariant)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 9, 32, 53, 64, 257, 2050])
+@pytest.mark.parametrize("rows", [1, 4, 9, 32, 33, 53, 64, 257, 2050])
 @pytest.mark.parametrize(("num_out", "dim", "out_dtype"), FLASH)
 def test_full_size(device: torch.device, rows: int, num_out: int, dim: int, out_dtype: torch.dtype):
     for _ in range(ROUNDS):
@@ -45,7 +45,8 @@ def test_full_size(device: torch.device, rows: int, num_out: int, dim: int, out_
 
 
 @pytest.mark.parametrize(
-    ("rows", "dim"), [(1, 5120), (5, 5120), (64, 5120), (200, 5120), (6, 256), (16, 256), (33, 256), (64, 256)]
+    ("rows", "dim"),
+    [(1, 5120), (5, 5120), (9, 5120), (64, 5120), (200, 5120), (6, 256), (16, 256), (33, 256), (64, 256)],
 )
 def test_head(device: torch.device, rows: int, dim: int):
     check(device, rows, 129280, dim, F32, False)
