@@ -152,6 +152,26 @@ def test_a_trace_has_every_rank(double):
     assert not [span for span in later.spans if span.lane != "host"]
 
 
+def test_a_trace_interrupted_at_its_beginning_ends(double, monkeypatch):
+    """While ranks answer: those that have begun are told to end, so that the next one finds nobody tracing."""
+    ask = double._runtime.loop.ask_ranks
+
+    def interrupted(question):
+        if question == "begin trace":
+            ask(question)
+            os.kill(os.getpid(), signal.SIGINT)
+            return [None, None]
+        return ask(question)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(double._runtime.loop, "ask_ranks", interrupted)
+        with pytest.raises(KeyboardInterrupt), double.trace():
+            pass
+    with double.trace() as trace:
+        double.generate([[5, 6]], params(1), use_tqdm=False)
+    assert trace.modes["num_ranks"] == 2
+
+
 def test_what_needs_one_process_says_so(double):
     with pytest.raises(UnsupportedFeatureError, match="data_parallel_size=1"), double.capture("layers.*"):
         pass
