@@ -48,8 +48,10 @@ class StepOp:
     def parse(cls, value: Mapping[str, Any]) -> StepOp:
         """From what `to_dict` made. KeyError, TypeError or ValueError for anything else."""
         sizes, times = [value[name] for name in ("rows", "calls")], [value[name] for name in ("us", "floor_us")]
-        if not all(type(size) is int and size > 0 for size in sizes) or not all(map(is_finite_number, times)):
-            raise ValueError(f"{dict(value)!r}: rows and calls are whole numbers above 0, us and floor_us numbers")
+        if not all(type(size) is int and size > 0 for size in sizes):
+            raise ValueError(f"{dict(value)!r}: rows and calls are whole numbers above 0")
+        if not all(is_finite_number(us) and us > 0 for us in times):
+            raise ValueError(f"{dict(value)!r}: us and floor_us are numbers above 0")
         return cls(str(value["op"]), str(value["use"]), *sizes, *(us * 1e-6 for us in times))
 
     def to_dict(self) -> dict[str, Any]:

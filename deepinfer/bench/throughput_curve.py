@@ -55,7 +55,7 @@ class DecodeTime:
     def whole_ms(self, config: DeepSeekV41Config) -> float:
         """Of a model of more layers: this time, by the ratio of what the ops of both take one by one.
 
-        ValueError names an op that the whole model calls and the measured one did not.
+        ConfigError names an op that the whole model calls and the measured one did not.
         """
         random = RandomOperands(torch.device("cpu"), 1)
         cases = [*model_cases(config, random, 1), *sampler_cases(config, random)]
@@ -68,7 +68,8 @@ class DecodeTime:
 
 
 class ThroughputCurve:
-    """
+    """Speed of decode steps by batch and number of drafts.
+
     Args:
         times: measured steps.
         accepted: chances that the first, second, ... draft of a sequence is accepted, those before it included. Drafts

@@ -47,6 +47,8 @@ def plot(
             from deepinfer.bench.planner.kernel_profile import KernelProfile
             from deepinfer.bench.roofline import roofline
 
+            if also or accepted or model is not None:
+                raise ConfigError(f"{result} has ops: --also, --accepted and --model are for steps; leave them out")
             roofline(KernelProfile.read(result)).write(picture)
             return
         if "steps" not in content:

@@ -72,8 +72,8 @@ class ParallelRuntime:
     def local(self) -> EngineRuntime:
         """UnsupportedFeatureError: what looks into an engine needs it in this process."""
         raise UnsupportedFeatureError(
-            "capture() and replace() look into the engine's own process: build the LLM with data_parallel_size=1 for "
-            "them"
+            "capture() and replace() look into the engine's own process: build the LLM with data_parallel_size=1 and "
+            "context_parallel_size=1 for them"
         )
 
     def stats(self) -> EngineStats:

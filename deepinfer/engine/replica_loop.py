@@ -93,7 +93,9 @@ class ReplicaLoop:
 
     def save_prefix(self, request_id: str) -> PrefixHandle:
         """UnsupportedFeatureError."""
-        raise UnsupportedFeatureError(f"save_prefix: {_EACH_ALONE}; build the LLM with data_parallel_size=1")
+        raise UnsupportedFeatureError(
+            f"save_prefix: {_EACH_ALONE}; build the LLM with data_parallel_size=1 and context_parallel_size=1"
+        )
 
     def prefix_id_of(self, handle: PrefixHandle | None) -> int | None:
         """None for None; RequestError for a prefix of another engine."""

@@ -101,6 +101,19 @@ def test_results_that_do_not_do(
     assert found.exit_code == 2 and message in " ".join(found.output.split())
 
 
+def test_options_of_steps_are_refused_for_ops(tmp_path: Path) -> None:
+    result = str(ROOT / "doc/results/h200-ops-tuned.json")
+    for options in (("--also", result), ("--accepted", "0.5"), ("--model", "published")):
+        found = CliRunner().invoke(app, ["bench", "plot", result, str(tmp_path / "picture.svg"), *options])
+        assert found.exit_code == 2 and "are for steps" in " ".join(found.output.split())
+
+
+@pytest.mark.parametrize(("field", "value"), [("rows", 0), ("calls", 1.5), ("us", 0.0), ("floor_us", -1)])
+def test_an_op_of_a_step_takes_time(field: str, value: float) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        StepOp.parse(StepOp("moe", "experts", 1, 2, 3e-6, 1e-6).to_dict() | {field: value})
+
+
 def test_more_drafts_than_chances_are_refused(tmp_path: Path) -> None:
     result = tmp_path / "steps.json"
     result.write_text(json.dumps({"steps": [step(1, 0, 4.0), step(1, 3, 4.0)]}), encoding="utf-8")

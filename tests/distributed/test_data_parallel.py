@@ -173,9 +173,10 @@ def test_a_trace_interrupted_at_its_beginning_ends(double, monkeypatch):
 
 
 def test_what_needs_one_process_says_so(double):
-    with pytest.raises(UnsupportedFeatureError, match="data_parallel_size=1"), double.capture("layers.*"):
+    by_itself = "data_parallel_size=1 and context_parallel_size=1"
+    with pytest.raises(UnsupportedFeatureError, match=by_itself), double.capture("layers.*"):
         pass
-    with pytest.raises(UnsupportedFeatureError, match="data_parallel_size=1"):
+    with pytest.raises(UnsupportedFeatureError, match=by_itself):
         double.save_prefix("0", allow_replay=True)
 
 
