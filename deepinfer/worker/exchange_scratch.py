@@ -1,4 +1,4 @@
-"""How much memory the exchanges between ranks take in a decode step from static tensors."""
+"""How much memory the exchanges between ranks take beside the scratch of a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _NUMBER: Final = 3 * 8  # of a table row that is asked for: as it travels, here,
 
 
 def exchange_bytes(sizes: ParallelConfig, config: DeepSeekV41Config, num_rows: int) -> int:
-    """Of the largest of a layer's exchanges, for so many rows on every rank (`StaticExchange`, `StaticRows`)."""
+    """Of the largest of a layer's exchanges in a decode step from static tensors, for so many rows on every rank
+    (`StaticExchange`, `StaticRows`).
+    """
     experts = engram = 0
     if sizes.expert_parallel_size > 1:
         dim, width, picks = config.hidden_size, config.moe_intermediate_size, config.num_experts_per_tok
@@ -26,3 +28,15 @@ def exchange_bytes(sizes: ParallelConfig, config: DeepSeekV41Config, num_rows: i
         values = (_FLOAT + 2 * _ACT) * config.engram_head_dim  # looked up, rounded, and those of another rank in return
         engram = num_rows * sizes.engram_parallel_size * numbers * (values + _NUMBER)
     return max(experts, engram)
+
+
+def spread_bytes(sizes: ParallelConfig, config: DeepSeekV41Config, num_rows: int) -> int:
+    """Of a layer's exchange in any other step (`ExpertExchange`), for so many rows on every rank and experts that are
+    asked for evenly. What a rank with busier experts takes beyond that has to fit into what memory plans leave free.
+    """
+    if sizes.expert_parallel_size == 1:
+        return 0
+    vector, picks = _ACT * config.hidden_size, config.num_experts_per_tok
+    row = 3 * vector  # as it leaves and as it comes, quantized, and unpacked
+    pick = 4 * vector + _LISTED  # its output elsewhere, here, unpacked, and in its place
+    return num_rows * (min(picks, sizes.expert_parallel_size) * row + picks * pick)

@@ -29,7 +29,7 @@ from deepinfer.sampling.sampler import Sampler
 from deepinfer.worker.cuda_stream import CudaStream
 from deepinfer.worker.decode_setup import decode_sizes, graph_bytes
 from deepinfer.worker.device import memory_probe, resolve_device
-from deepinfer.worker.exchange_scratch import exchange_bytes
+from deepinfer.worker.exchange_scratch import exchange_bytes, spread_bytes
 from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.inline_stream import InlineStream
@@ -234,7 +234,8 @@ def _plan_memory(
     scratch = _SCRATCH[backend](model_config, *sizes).num_bytes
     if not is_cpu and backend == "cuda":
         max_rows = decode_sizes(config, model_config).max_rows
-        scratch += graph_bytes(config, model_config) + exchange_bytes(config.parallel, model_config, max_rows)
+        decoding = exchange_bytes(config.parallel, model_config, max_rows)
+        scratch += graph_bytes(config, model_config) + max(decoding, spread_bytes(config.parallel, model_config, rows))
         scratch += draft_pool_bytes(config, model_config.vocab_size)
     resident = resident_bytes() if is_cpu else 0
     ranks = config.parallel.world_size
