@@ -10,12 +10,6 @@ from tests.speculative.table_drafts import DRAFT, target_table
 from tests.support.table_model import TableModels
 
 
-@pytest.fixture(scope="module")
-def world3():
-    with RankWorld(3) as world:
-        yield world
-
-
 def check(world, model, sizes, options, owners):
     """Of each rank: what its balancers have moved, and (padded, whole, others', sampled there) decode steps."""
     asked, options = requests(len(owners)), OPTIONS | options
@@ -29,20 +23,20 @@ def check(world, model, sizes, options, owners):
 
 
 @pytest.mark.parametrize("quantize", [False, True])
-def test_exchange_of_random_rows(world3, quantize):
+def test_exchange_of_random_rows(world4, quantize):
     """Against the exchange with the host, through random placements; rank 0 has no rows but padding."""
     for experts in ((7, 0), (8, 5)):
-        counts = world3.run(exchange_both_ways, 3, experts, quantize)
+        counts = world4.run(exchange_both_ways, 4, experts, quantize)
         assert counts[0] == 0 < sum(counts)
 
 
-@pytest.mark.parametrize(("numerics", "tables"), [("fp32", 1), ("official", 3)])
-def test_three_ranks_of_which_one_is_idle(world3, random_model, numerics, tables):
+@pytest.mark.parametrize(("numerics", "tables"), [("fp32", 1), ("official", 4)])
+def test_four_ranks_of_which_two_are_idle(world4, random_model, numerics, tables):
     """Whole Engram tables on each, or spread over all."""
     sizes = {"prefill_any_interval": 1, "engram_parallel_size": tables}
     options = {"numerics": numerics, "speculative": "off"}
-    _, steps = check(world3, str(random_model), sizes, options, [2, 0, 2, 2, 2])
-    assert steps[0][0] > 0 and steps[1][:2] == (0, 0) and steps[1][2] > 5
+    _, steps = check(world4, str(random_model), sizes, options, [2, 0, 2, 2, 2])
+    assert steps[0][0] > 0 and steps[1][:2] == steps[3][:2] == (0, 0) and steps[1][2] > 5
 
 
 def test_two_ranks_with_drafts(world2, random_model):
