@@ -26,21 +26,23 @@ class BatchSplit:
         mode: `ParallelConfig.two_batch_overlap`.
         num_ranks: that share the experts; with 1 nothing would be on its way, and no step is split.
         device_type: "cpu" or "cuda".
+        num_sharing: ranks of a replica, of which each computes a share of a prefill step's rows.
     """
 
-    def __init__(self, mode: str, num_ranks: int, device_type: str) -> None:
+    def __init__(self, mode: str, num_ranks: int, device_type: str, num_sharing: int = 1) -> None:
         self.is_on = False
+        self._num_sharing = num_sharing
         self._min_rows: int | None = None
         if num_ranks > 1:
             enough = max(_LEAST_ROWS[device_type], _ROWS_OF_ALL[device_type] // num_ranks)
             self._min_rows = {"on": 1, "auto": enough}.get(mode)
 
     def vote(self, lengths: np.ndarray) -> int:
-        """What this rank says, of the rows int [S] of its sequences: how many the smaller half has."""
+        """What this rank says, of the rows int [S] of its sequences: how many it computes of the smaller half."""
         if self._min_rows is None:
             return 0
         first = int(lengths[: half_point(lengths)].sum())
-        return min(first, int(lengths.sum()) - first)
+        return -(-min(first, int(lengths.sum()) - first) // self._num_sharing)
 
     def agree(self, votes: Sequence[int]) -> None:
         """Everybody's votes. One rank with enough rows in both halves is enough: it is the one that all wait for."""

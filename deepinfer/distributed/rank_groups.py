@@ -82,7 +82,9 @@ class RankGroups:
                 own.meet(device)
                 own.open_board()
         lockstep.open_board()
-        split = BatchSplit(sizes.two_batch_overlap, sizes.expert_parallel_size, device.type)
+        split = BatchSplit(
+            sizes.two_batch_overlap, sizes.expert_parallel_size, device.type, sizes.context_parallel_size
+        )
         return cls(sizes, lockstep, context, experts, engram, split, ExchangeLog(device))
 
 

@@ -121,6 +121,8 @@ def test_who_splits():
             assert one.is_on is expected, (mode, ranks, device)
             one.agree([0, 0])
             assert not one.is_on
+    assert [BatchSplit("auto", 4, "cpu", sharing).vote(many) for sharing in (1, 2, 4)] == [2500, 1250, 625]
+    assert BatchSplit("on", 4, "cpu", 4).vote(np.array([1, 1])) == 1  # two sequences are enough
     with pytest.raises(ConfigError, match="two_batch_overlap = 'always'"):
         ParallelConfig(two_batch_overlap="always")
 
