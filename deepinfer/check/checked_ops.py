@@ -17,6 +17,9 @@ from deepinfer.core.sync_guard import allow_device_sync
 from deepinfer.ops import reference
 from deepinfer.ops.contract import Ops
 
+# The tables are made once, at load; the others are about rows, not values, and write where the next step reads.
+_AS_THEY_ARE = ("map_rows", "resolve_rows", "rope_table")
+
 
 class CheckedOps:
     """Wraps a backend's ops, whose results the model goes on with.
@@ -31,9 +34,9 @@ class CheckedOps:
     def __init__(self, ops: Ops) -> None:
         self._faults: dict[str, OpFault] = {}
         self.clear()
-        names = [name for name in OP_TOLERANCES if name != "rope_table"]  # that is made once, at load
-        checked = {name: self._checked(name, getattr(ops, name)) for name in names}
-        self.ops = cast(Ops, SimpleNamespace(**checked, rope_table=ops.rope_table))
+        wrapped = {name: self._checked(name, getattr(ops, name)) for name in OP_TOLERANCES if name not in _AS_THEY_ARE}
+        as_they_are = {name: getattr(ops, name) for name in _AS_THEY_ARE}
+        self.ops = cast(Ops, SimpleNamespace(**wrapped, **as_they_are))
 
     def clear(self) -> None:
         """Forget everything seen."""

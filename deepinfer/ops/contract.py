@@ -9,11 +9,17 @@ import torch
 from deepinfer.config.rope_scaling import RopeScaling
 from deepinfer.core.cache_spec import KVRounding, VectorFormat
 from deepinfer.core.cache_tensors import VectorCache
+from deepinfer.core.decode_batch import DecodeBatch
+from deepinfer.core.decode_fields import DecodeFields
+from deepinfer.core.decode_rows import DecodeRows
+from deepinfer.core.device_outcome import DeviceOutcome
 from deepinfer.core.ngram_hash import NgramHash
 from deepinfer.core.paged_entries import PagedEntries
 from deepinfer.core.quantized_weight import QuantizedWeight
 from deepinfer.core.route_result import RouteResult
+from deepinfer.core.row_maps import RotaryTable, RowMaps
 from deepinfer.core.selection import Selection
+from deepinfer.core.step_geometry import StepGeometry
 
 
 class Ops(Protocol):
@@ -126,6 +132,18 @@ class Ops(Protocol):
         """x [T, K], weight [N, K] -> out_dtype [T, N]."""
         ...
 
+    def map_rows(
+        self,
+        batch: DecodeBatch,
+        geometry: StepGeometry,
+        ropes: tuple[RotaryTable, RotaryTable],
+        vocab: tuple[torch.Tensor, int] | None,
+    ) -> RowMaps:
+        """batch of T rows, ropes (cos, sin) f32 [P, r/2] of layers without and with compressed entries, vocab (int64
+        [V], pad token) or None -> the maps that the layers of a decode step read.
+        """
+        ...
+
     def moe(
         self,
         x: torch.Tensor,
@@ -156,6 +174,14 @@ class Ops(Protocol):
         self, x: torch.Tensor, weight: QuantizedWeight, *, quantize: bool, out_dtype: torch.dtype
     ) -> torch.Tensor:
         """x [T, K], weight [N, K] -> out_dtype [T, N]."""
+        ...
+
+    def resolve_rows(
+        self, fields: DecodeFields, outcome: DeviceOutcome, rows: DecodeRows, *, splits: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """fields of S sequences; fills T rows and the part of `outcome` that says where they begin -> offsets int64
+        [T], n-grams int64 [T, L + 1] (L = 0: [T, 0]).
+        """
         ...
 
     def rms_norm(

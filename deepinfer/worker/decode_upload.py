@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from deepinfer.core.decode_fields import DecodeFields
 from deepinfer.core.decode_sizes import DecodeSizes
 from deepinfer.core.step_plan import ForwardPlan
-from deepinfer.worker.decode_fields import DecodeFields
 
 _NUM_BUFFERS = 2  # of the host: one is filled while the other may still be read
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.decode_demand import DecodeDemand
+from deepinfer.core.decode_fields import DecodeFields
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.decode_sizes import DecodeSizes
 from deepinfer.core.device_outcome import DeviceOutcome
@@ -14,10 +16,8 @@ from deepinfer.core.sync_guard import forbid_device_sync
 from deepinfer.distributed.agreed_step import AgreedStep
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.worker.decode_buckets import DecodeBuckets
-from deepinfer.worker.decode_fields import DecodeFields
 from deepinfer.worker.decode_step import DecodeStep
 from deepinfer.worker.decode_upload import DecodeUpload
-from deepinfer.worker.resolve_rows import resolve_rows
 from deepinfer.worker.static_calls import StaticCalls
 
 
@@ -108,5 +108,6 @@ class StaticDecoder:
 
     def _run(self, rows: DecodeRows, max_len: int, splits: bool) -> None:
         fields = self._fields.narrowed(rows.num_rows.shape[0])
-        batch = resolve_rows(fields, self.outcome, rows, splits=splits, max_len=max_len)
+        offsets, ngrams = self._model.runtime.ops.resolve_rows(fields, self.outcome, rows, splits=splits)
+        batch = DecodeBatch(rows, offsets, ngrams, fields.block_ids, max_len)
         self._hidden[: batch.num_rows].copy_(self._model.decode(batch, self._caches))

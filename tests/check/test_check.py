@@ -48,7 +48,9 @@ def test_a_correct_backend() -> None:
     assert report.is_fine and report.faults == () and report.backend == "cpu"
     assert report.must_be_equal and report.largest_difference == 0
     calls = {item.op: item.calls for item in report.ops}
-    assert set(calls) == set(OP_TOLERANCES) - {"rope_table"} and min(calls.values()) > 0
+    # At load; where other ranks have some of the experts; in steps from static tensors, about rows.
+    elsewhere = {"rope_table", "sum_experts", "map_rows", "resolve_rows"}
+    assert set(calls) == set(OP_TOLERANCES) - elsewhere and min(calls.values()) > 0
     seen = {item.op: item for item in report.ops}
     assert 0 < seen["linear"].worst < 1e-3 and seen["select_entries"].count > 100
     refused = check([ReplayRow("word " * 400, None), ReplayRow("a", (5,))])

@@ -117,8 +117,8 @@ def test_linked_plans(engine: Engine) -> None:
         linked.check_chain(seed, num_links=6)
 
 
-def test_resolved_rows(device: torch.device) -> None:
-    resolver = Resolver(device, CapturedCalls(device))
+def test_resolved_rows(engine: Engine, device: torch.device) -> None:
+    resolver = Resolver(device, CapturedCalls(device), engine.llm._runtime.worker.model.runtime.ops)
     for seed in range(60):
         check_chain(seed, resolver, num_links=5)
 

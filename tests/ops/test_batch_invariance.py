@@ -19,8 +19,8 @@ from tests.ops.invariance import assert_rows_independent
 
 F32, BF16 = torch.float32, torch.bfloat16
 MODES = pytest.mark.parametrize(("quantize", "dtype"), [(False, F32), (True, F32), (True, BF16)])
-# Ops without rows of a step: they prepare weights or tables, or are elementwise per vector and tested by value.
-WITHOUT_ROWS = {"rope_table"}
+# Ops without values of a step's rows: they prepare weights, tables or maps.
+WITHOUT_ROWS = {"rope_table", "map_rows", "resolve_rows"}
 COVERED = {
     "linear", "quantized_linear", "grouped_linear", "rms_norm", "apply_rope", "hc_mix", "hc_read", "hc_write", "route",
     "moe", "pool_pairs", "index_scores", "select_topk", "select_blocks", "restrict_to_blocks",

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from deepinfer.core.decode_batch import DecodeBatch
+from deepinfer.core.decode_fields import DecodeFields
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.decode_sizes import DecodeSizes
 from deepinfer.core.device_outcome import DeviceOutcome
 from deepinfer.core.step_plan import ForwardPlan
+from deepinfer.ops import Ops, reference
 from deepinfer.worker.batch_builder import ngram_ids
-from deepinfer.worker.decode_fields import DecodeFields
 from deepinfer.worker.decode_upload import DecodeUpload
-from deepinfer.worker.resolve_rows import resolve_rows
 from deepinfer.worker.scratch_plan import ScratchPlan
 from deepinfer.worker.static_calls import StaticCalls
 
@@ -153,9 +153,9 @@ def leave(outcome: Outcome, device: DeviceOutcome) -> None:
 
 
 class Resolver:
-    """The static tensors of a worker; `calls` runs what resolves plans on them."""
+    """The static tensors of a worker; `calls` runs the backend's op that resolves plans on them."""
 
-    def __init__(self, device: torch.device, calls: StaticCalls) -> None:
+    def __init__(self, device: torch.device, calls: StaticCalls, ops: Ops = reference) -> None:
         self.upload = DecodeUpload(SIZES, DecodeFields.allocate(SIZES, device))
         self.outcome = DeviceOutcome.allocate(SEQS, DRAFTS, LOOKBACK, device)
         self._rows = DecodeRows.allocate(SIZES.max_rows, SEQS, device)
@@ -163,6 +163,7 @@ class Resolver:
             torch.zeros(SIZES.max_rows, width, dtype=torch.int64, device=device) for width in (1, LOOKBACK + 1)
         ]
         self._calls = calls
+        self._ops = ops
 
     def run(self, plan: ForwardPlan, num_rows: int) -> DecodeBatch:
         """The rows of a plan, padded to `num_rows`."""
@@ -175,8 +176,8 @@ class Resolver:
 
     def _resolve(self, rows: DecodeRows, splits: bool) -> None:
         fields = self.upload.target.narrowed(len(rows.num_rows))
-        batch = resolve_rows(fields, self.outcome, rows, splits=splits, max_len=MAX_LEN)
-        for part, values in zip(self._parts, (batch.offsets[:, None], batch.ngram_ids), strict=True):
+        offsets, ngrams = self._ops.resolve_rows(fields, self.outcome, rows, splits=splits)
+        for part, values in zip(self._parts, (offsets[:, None], ngrams), strict=True):
             part[: len(values)].copy_(values)
 
 

@@ -1,4 +1,4 @@
-"""Sampling, acceptance and the draft pass of a decode step on the device, without a GPU."""
+"""Rows, sampling, acceptance and the draft pass of a decode step on the device, without a GPU."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("program", ["interpreted_steps", "interpreted_engine"])
-def test_equal_to_the_host_way(program: str):
+@pytest.mark.parametrize("program", ["interpreted_rows", "interpreted_steps", "interpreted_engine"])
+def test_equal_without_a_gpu(program: str):
     pytest.importorskip("triton")
     # Another process: Triton reads the variable when it is imported.
     done = subprocess.run(

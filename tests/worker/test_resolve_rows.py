@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from deepinfer.worker.decode_fields import DecodeFields
+from deepinfer.core.decode_fields import DecodeFields
 from deepinfer.worker.decode_upload import DecodeUpload
 from deepinfer.worker.eager_calls import EagerCalls
 from tests.worker.decode_chains import SIZES, Resolver, check_chain, plan_of

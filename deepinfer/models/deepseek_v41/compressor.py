@@ -35,7 +35,7 @@ class Compressor:
         ops, act, eps = self._runtime.ops, self._runtime.act_dtype, self._runtime.config.rms_norm_eps
         latent = ops.rms_norm(pooled, self.norm_weight, eps, act)
         keys = ops.linear(latent, self.wk, act)
-        cos, sin = self._rope.at(entries.new_positions)
+        cos, sin = ctx.entry_rope(self._rope, self._plan.ratio)
         index, main = ctx.caches.index[self._plan.layer_id], ctx.caches.main[self._plan.layer_id]
         for cache, vectors, weight in ((index, keys, self.k_norm_weight), (main, latent, None)):
             where = (entries.new_blocks, entries.new_places)

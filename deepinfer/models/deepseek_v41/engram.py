@@ -26,7 +26,6 @@ class Engram:
         self._runtime = runtime
         self._name = f"layers.{layer_id}.engram"
         self._compressed_vocab = compressed_vocab
-        self._pad = compressed_vocab[config.engram_pad_token_id]
         self.hash = ngram_hash(
             layer_id,
             layer_ids=config.engram_layer_ids,
@@ -47,9 +46,7 @@ class Engram:
     def __call__(self, streams: torch.Tensor, ctx: StepContext) -> torch.Tensor:
         """Streams [T, S, D] with the gated memory added."""
         config, ops, act = self._runtime.config, self._runtime.ops, self._runtime.act_dtype
-        ids = ctx.batch.ngram_ids
-        ngram = torch.where(ids >= 0, self._compressed_vocab[ids.clamp(min=0)], self._pad)
-        rows = ops.ngram_rows(ngram, self.hash)
+        rows = ops.ngram_rows(ctx.compressed_ngrams(self._compressed_vocab, config.engram_pad_token_id), self.hash)
         ctx.probe.record(f"{self._name}.rows", rows)
         if self._shards is None:
             memory = self._look_up(rows)

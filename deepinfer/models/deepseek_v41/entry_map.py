@@ -11,6 +11,8 @@ from deepinfer.core.cache_tensors import VectorCache
 from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.paged_entries import PagedEntries
+from deepinfer.core.row_maps import RowMaps
+from deepinfer.core.selection import Selection
 from deepinfer.core.step_batch import StepBatch
 
 
@@ -28,6 +30,7 @@ class EntryMap:
         new_blocks, new_places: [n] where that entry goes; block -1: nothing is completed.
         carried: [n] place of the token before in the compressor's ring, slot * ring + position % ring; -1 for one
             that is in this step.
+        everything: [T, topk] numbers of all visible entries, if they are known already.
     """
 
     block_ids: torch.Tensor
@@ -39,6 +42,7 @@ class EntryMap:
     new_blocks: torch.Tensor
     new_places: torch.Tensor
     carried: torch.Tensor
+    everything: torch.Tensor | None = None
 
     @classmethod
     def build(cls, batch: StepBatch, ratio: int, block_size: int, ring: int) -> EntryMap:
@@ -74,26 +78,27 @@ class EntryMap:
         )
 
     @classmethod
-    def of_decode(cls, batch: DecodeBatch, ratio: int, block_size: int, ring: int) -> EntryMap:
+    def of_decode(cls, batch: DecodeBatch, maps: RowMaps, ratio: int) -> EntryMap:
         """The same of rows made on the device, of which every one is a candidate: their number must not depend on
         positions.
         """
-        rows, positions = batch.rows, batch.positions
-        entries, per_block = positions // ratio, block_size // ratio
-        completes = ((positions + 1) % ratio == 0) & (rows.seqs >= 0)
-        blocks = batch.block_ids[rows.first_blocks + entries // per_block]
-        before = rows.state_slots * ring + (positions - 1) % ring
+        places = maps.entries[ratio]
         return cls(
             block_ids=batch.block_ids,
-            first_block=rows.first_blocks,
-            num_visible=(positions + 1) // ratio,
+            first_block=batch.rows.first_blocks,
+            num_visible=places.num_visible,
             max_visible=batch.max_len // ratio,
-            new_rows=torch.arange(batch.num_rows, device=positions.device),
-            new_positions=entries * ratio,
-            new_blocks=torch.where(completes, blocks, -1),
-            new_places=entries % per_block,
-            carried=torch.where(batch.offsets > 0, -1, before),
+            new_rows=maps.numbers,
+            new_positions=places.positions,
+            new_blocks=places.blocks,
+            new_places=places.places,
+            carried=places.carried,
+            everything=places.everything,
         )
+
+    def all_visible(self, topk: int) -> torch.Tensor:
+        """Numbers int64 [T, topk] of all that rows see, where that is at most `topk`; -1 behind the last."""
+        return Selection.all_visible(self.num_visible, topk) if self.everything is None else self.everything
 
     def of(self, cache: VectorCache) -> PagedEntries:
         """The entries of a cache of this ratio, as the rows of this step see them."""

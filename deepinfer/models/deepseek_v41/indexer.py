@@ -37,7 +37,7 @@ class Indexer:
         if probe.active or entries.max_visible > self._runtime.config.index_topk:
             selection = self._select(x, q_lora, ctx)
         else:  # everything fits, so nobody will look at candidate blocks either
-            selection = Selection(Selection.all_visible(entries.num_visible, self._runtime.config.index_topk))
+            selection = Selection(entries.all_visible(self._runtime.config.index_topk))
         ctx.picks[self._plan.layer_id] = selection.picks
         if self._plan.is_candidate_source:
             ctx.candidates = selection.blocks

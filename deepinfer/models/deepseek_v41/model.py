@@ -91,7 +91,8 @@ class DeepSeekV41Model:
         No shape depends on what the tensors hold and nothing waits for the device, with ops that do not: a captured
         CUDA graph of this call serves every step with as many rows. The hidden state of a padding row means nothing.
         """
-        return take_turns([self._run(StepContext.of_decode(self.runtime, batch, caches))])[0]
+        ctx = StepContext.of_decode(self.runtime, batch, caches, self.ropes, self.compressed_vocab)
+        return take_turns([self._run(ctx)])[0]
 
     def moes(self) -> dict[str, MoE]:
         """Every mixture of experts, by name of its layer or draft stage."""

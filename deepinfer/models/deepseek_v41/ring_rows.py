@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.step_batch import StepBatch
 
@@ -39,12 +38,6 @@ class RingRows:
         if len(rows) == len(positions):
             return cls(None, *device_arrays(device, slots, ring_slots))
         return cls(*device_arrays(device, rows, slots, ring_slots))
-
-    @classmethod
-    def of_decode(cls, batch: DecodeBatch, ring: int) -> RingRows:
-        """All rows: no ring has fewer slots than a sequence has rows in a decode step."""
-        rows = batch.rows
-        return cls(None, torch.where(rows.seqs >= 0, rows.state_slots, -1), rows.positions % ring)
 
     def of(self, values: torch.Tensor) -> torch.Tensor:
         """The kept rows of `values` [T, ...]."""

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from deepinfer.core.cache_tensors import VectorCache
-from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.device_arrays import device_arrays
 from deepinfer.core.step_batch import StepBatch
 
@@ -43,17 +42,9 @@ class RingWindow:
         """Same map for every layer of a step that `fits`."""
         seq = batch.row_seq
         slots, starts = device_arrays(batch.positions.device, batch.state_slots[seq], batch.window_starts[seq])
-        return cls(
-            slots, batch.positions % ring, _window_index(batch.positions, slots, (window, ring), starts.unsqueeze(1))
-        )
-
-    @classmethod
-    def of_decode(cls, batch: DecodeBatch, window: int, ring: int) -> RingWindow:
-        """The same of rows made on the device; whole windows, as every decode step sees them."""
-        rows = batch.rows
-        units = torch.where(rows.seqs >= 0, rows.state_slots, -1)
-        index = _window_index(rows.positions, rows.state_slots, (window, ring), 0)
-        return cls(units, rows.positions % ring, index)
+        seen = batch.positions.unsqueeze(1) + torch.arange(1 - window, 1, device=slots.device)
+        index = torch.where(seen >= starts.unsqueeze(1), slots.unsqueeze(1) * ring + seen % ring, -1)
+        return cls(slots, batch.positions % ring, index)
 
     @property
     def where(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,12 +61,3 @@ class RingWindow:
 
     def close(self, ring: VectorCache, opened: VectorCache) -> None:
         """Everything is in its place already."""
-
-
-def _window_index(
-    positions: torch.Tensor, slots: torch.Tensor, sizes: tuple[int, int], starts: torch.Tensor | int
-) -> torch.Tensor:
-    """`RingWindow.window_index`; `sizes` = (window, ring)."""
-    window, ring = sizes
-    seen = positions.unsqueeze(1) + torch.arange(1 - window, 1, device=positions.device)
-    return torch.where(seen >= starts, slots.unsqueeze(1) * ring + seen % ring, -1)

@@ -11,11 +11,12 @@ from deepinfer.core.decode_batch import DecodeBatch
 from deepinfer.core.probe import Probe
 from deepinfer.core.row_batch import RowBatch
 from deepinfer.core.step_batch import StepBatch
+from deepinfer.core.step_geometry import StepGeometry
 from deepinfer.models.deepseek_v41.entry_map import EntryMap
 from deepinfer.models.deepseek_v41.kept_rows import KeptRows, cuts_windows
 from deepinfer.models.deepseek_v41.ring_rows import RingRows
 from deepinfer.models.deepseek_v41.ring_window import RingWindow
-from deepinfer.models.deepseek_v41.rope import Rope, RopeTable
+from deepinfer.models.deepseek_v41.rope import Rope, RopeTable, RopeTables
 from deepinfer.models.deepseek_v41.row_share import RowShare
 from deepinfer.models.deepseek_v41.runtime import ModelRuntime
 from deepinfer.models.deepseek_v41.shared_rows import SharedRows
@@ -64,6 +65,8 @@ class StepContext:
     features: dict[int, torch.Tensor] = field(default_factory=dict)
     _ropes: dict[int, Rope] = field(default_factory=dict)
     _key_ropes: dict[int, Rope] = field(default_factory=dict)
+    _entry_ropes: dict[int, Rope] = field(default_factory=dict)
+    _ngrams: torch.Tensor | None = None
 
     @property
     def num_all_rows(self) -> int:
@@ -88,6 +91,24 @@ class StepContext:
         if key not in self._ropes:
             self._ropes[key] = table.at(self.batch.positions)
         return self._ropes[key]
+
+    def entry_rope(self, table: RopeTable, ratio: int) -> Rope:
+        """(cos, sin) of a ratio's new entries, looked up once for all layers that make some."""
+        if ratio not in self._entry_ropes:
+            self._entry_ropes[ratio] = table.at(self.entries[ratio].new_positions)
+        return self._entry_ropes[ratio]
+
+    def compressed_ngrams(self, vocab: torch.Tensor, pad_token_id: int) -> torch.Tensor:
+        """Engram's ids int64 [T, n] of each row's token and its predecessors, looked up once for all its layers.
+
+        Args:
+            vocab: int64 [V] the map of tokens, the model's.
+            pad_token_id: token that stands where there is none.
+        """
+        if self._ngrams is None:
+            ids = self.batch.ngram_ids
+            self._ngrams = torch.where(ids >= 0, vocab[ids.clamp(min=0)], vocab[pad_token_id])
+        return self._ngrams
 
     @classmethod
     def build(
@@ -130,21 +151,35 @@ class StepContext:
         }
 
     @classmethod
-    def of_decode(cls, runtime: ModelRuntime, batch: DecodeBatch, caches: CacheTensors) -> StepContext:
+    def of_decode(
+        cls,
+        runtime: ModelRuntime,
+        batch: DecodeBatch,
+        caches: CacheTensors,
+        ropes: RopeTables,
+        compressed_vocab: torch.Tensor | None,
+    ) -> StepContext:
         """Context of a decode step whose rows were made on the device; nothing here depends on their values.
 
         Every decode step sees whole windows and has all its rows in all layers.
         """
-        window, ring = runtime.config.sliding_window, caches.window_ring
-        block_size, rings = caches.block_size, _compressor_rings(runtime, caches)
+        config, geometry = runtime.config, _geometry(runtime, batch, caches)
+        vocab = None if compressed_vocab is None else (compressed_vocab, config.engram_pad_token_id)
+        tables = ((ropes.window.cos, ropes.window.sin), (ropes.compressed.cos, ropes.compressed.sin))
+        maps = runtime.ops.map_rows(batch, geometry, tables, vocab)
+        kept = {geometry.window_ring: RingRows(None, maps.slots, maps.window_places)}
+        kept |= {ring: RingRows(None, maps.slots, maps.entries[r].ring_places) for r, ring in geometry.entry_rings}
         return cls(
             batch=batch,
             caches=caches,
             probe=Probe(),
-            window=RingWindow.of_decode(batch, window, ring),
-            entries={ratio: EntryMap.of_decode(batch, ratio, block_size, rings[ratio]) for ratio in rings},
-            kept={size: RingRows.of_decode(batch, size) for size in caches.ring_sizes},
+            window=RingWindow(maps.slots, maps.window_places, maps.window_index),
+            entries={ratio: EntryMap.of_decode(batch, maps, ratio) for ratio in maps.entries},
+            kept=kept,
             is_real=None if runtime.groups is None else batch.rows.seqs >= 0,
+            _ropes={id(ropes.window): maps.window_rope, id(ropes.compressed): maps.rope},
+            _entry_ropes={ratio: places.rope for ratio, places in maps.entries.items()},
+            _ngrams=maps.ngrams,
         )
 
     @classmethod
@@ -162,6 +197,17 @@ class StepContext:
             kept=kept,
             logit_rows=batch.logit_rows,
         )
+
+
+def _geometry(runtime: ModelRuntime, batch: DecodeBatch, caches: CacheTensors) -> StepGeometry:
+    return StepGeometry(
+        window=runtime.config.sliding_window,
+        window_ring=caches.window_ring,
+        block_size=caches.block_size,
+        entry_rings=tuple(sorted(_compressor_rings(runtime, caches).items())),
+        max_len=batch.max_len,
+        topk=runtime.config.index_topk,
+    )
 
 
 def _compressor_rings(runtime: ModelRuntime, caches: CacheTensors) -> dict[int, int]:

@@ -61,13 +61,14 @@ _OPS = (
 def cpu_ops(context: cpu.Context) -> PrimitiveOps:
     """`deepinfer.ops.Ops` for CPU tensors, and what its compound ops are made of; see there.
 
-    The rotary table is made once, at load, the streams once a step, rows are taken once or twice a step, and experts'
-    outputs are added here only where other ranks have some, so these stay the reference's.
+    The rotary table is made once, at load, the streams once a step, rows are taken once or twice a step, experts'
+    outputs are added here only where other ranks have some, and rows are made on the device, and mapped, only in steps
+    that run from static tensors, so these stay the reference's.
 
     Args:
         context: threads and kernels that all ops use. Results depend on neither.
     """
-    names = ("expand_embedding", "gather_rows", "rope_table", "sum_experts")
+    names = ("expand_embedding", "gather_rows", "map_rows", "resolve_rows", "rope_table", "sum_experts")
     shared = {name: getattr(reference, name) for name in names}
     bound = {function.__name__: partial(function, context) for function in _OPS}
     ops = cast(PrimitiveOps, SimpleNamespace(**bound, **shared))

@@ -21,9 +21,11 @@ from deepinfer.ops.cuda.hc_read_norm import hc_read_norm
 from deepinfer.ops.cuda.hc_step import hc_step
 from deepinfer.ops.cuda.hc_write import hc_write
 from deepinfer.ops.cuda.linear import linear
+from deepinfer.ops.cuda.map_rows import map_rows
 from deepinfer.ops.cuda.moe import moe
 from deepinfer.ops.cuda.ngram_rows import ngram_rows
 from deepinfer.ops.cuda.quantized_linear import quantized_linear
+from deepinfer.ops.cuda.resolve_rows import resolve_rows
 from deepinfer.ops.cuda.rms_norm import rms_norm
 from deepinfer.ops.cuda.rotate_grouped_linear import rotate_grouped_linear
 from deepinfer.ops.cuda.round_vectors import round_vectors
@@ -45,7 +47,9 @@ _OPS = (
     hc_read_norm,
     hc_step,
     hc_write,
+    map_rows,
     ngram_rows,
+    resolve_rows,
     rms_norm,
     round_vectors,
     select_entries,

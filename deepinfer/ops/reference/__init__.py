@@ -27,6 +27,7 @@ from deepinfer.ops.reference.hc_read import hc_read
 from deepinfer.ops.reference.hc_write import hc_write
 from deepinfer.ops.reference.index_scores import index_scores
 from deepinfer.ops.reference.linear import linear
+from deepinfer.ops.reference.map_rows import map_rows
 from deepinfer.ops.reference.matmul import matmul_rows
 from deepinfer.ops.reference.moe import moe
 from deepinfer.ops.reference.ngram_hash import ngram_hash
@@ -36,6 +37,7 @@ from deepinfer.ops.reference.quantize_fp4_group16 import quantize_fp4_group16
 from deepinfer.ops.reference.quantize_fp4_group32 import quantize_fp4_group32
 from deepinfer.ops.reference.quantize_fp8_group32 import quantize_fp8_group32
 from deepinfer.ops.reference.quantized_linear import quantized_linear
+from deepinfer.ops.reference.resolve_rows import resolve_rows
 from deepinfer.ops.reference.restrict_to_blocks import restrict_to_blocks
 from deepinfer.ops.reference.rms_norm import rms_norm
 from deepinfer.ops.reference.rope_table import rope_table
@@ -80,6 +82,7 @@ __all__ = [
     "hc_write",
     "index_scores",
     "linear",
+    "map_rows",
     "matmul_rows",
     "moe",
     "ngram_hash",
@@ -89,6 +92,7 @@ __all__ = [
     "quantize_fp4_group32",
     "quantize_fp8_group32",
     "quantized_linear",
+    "resolve_rows",
     "restrict_to_blocks",
     "rms_norm",
     "rope_table",

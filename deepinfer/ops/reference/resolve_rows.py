@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from deepinfer.core.decode_batch import DecodeBatch
+from deepinfer.core.decode_fields import DecodeFields
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.device_outcome import DeviceOutcome
-from deepinfer.worker.decode_fields import DecodeFields
 
 _KNOWN_RATE = 2.0  # of drafts that a plan has decided about: above every probability
 _NO_RATE = -1.0
 
 
 def resolve_rows(
-    fields: DecodeFields, outcome: DeviceOutcome, rows: DecodeRows, *, splits: bool, max_len: int
-) -> DecodeBatch:
+    fields: DecodeFields, outcome: DeviceOutcome, rows: DecodeRows, *, splits: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows of a plan whose numbers are in `fields`, continuing what `outcome` says of the step before.
 
     The numbers are those of csrc/core/resolve_plan.hpp, which has the formulas, bit for bit: the host books the same
@@ -27,7 +26,10 @@ def resolve_rows(
             tokens and look-back.
         rows: T rows and S sequences to be filled.
         splits: whether drafts may have to share fewer rows than they want; False saves the ranking.
-        max_len: positions of all rows are below it.
+
+    Returns:
+        offsets int64 [T] number of each row within its sequence, and int64 [T, L + 1] each row's token and its
+        predecessors, nearest first; [T, 0] for L = 0.
     """
     is_matched = fields.remap >= 0
     previous = fields.remap.clamp(min=0)
@@ -44,7 +46,7 @@ def resolve_rows(
     outcome.context_lens[:num_seqs].copy_(context_lens)
     outcome.first_tokens[:num_seqs].copy_(lines[:, num_lookback])
     outcome.lookback[:num_seqs].copy_(lines[:, :num_lookback].flip(1))
-    return _fill_rows(fields, lines, rows, num_lookback, max_len)
+    return _fill_rows(fields, lines, rows, num_lookback)
 
 
 Match = tuple[torch.Tensor, ...]  # is_matched, previous, num_new: which sequences go on, from where, by how much
@@ -92,8 +94,8 @@ def _split(fields: DecodeFields, outcome: DeviceOutcome, usable: torch.Tensor, m
 
 
 def _fill_rows(
-    fields: DecodeFields, lines: torch.Tensor, rows: DecodeRows, num_lookback: int, max_len: int
-) -> DecodeBatch:
+    fields: DecodeFields, lines: torch.Tensor, rows: DecodeRows, num_lookback: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows of sequences whose numbers are known."""
     numbers = torch.arange(rows.token_ids.shape[0], device=lines.device)
     ends = rows.num_rows.cumsum(0)
@@ -109,4 +111,4 @@ def _fill_rows(
     rows.seqs.copy_(torch.where(numbers < num_rows, seqs, -1))
     rows.state_slots.copy_(fields.state_slots[seqs])
     rows.first_blocks.copy_(fields.first_blocks[seqs])
-    return DecodeBatch(rows, offsets, ngrams if num_lookback else ngrams[:, :0], fields.block_ids, max_len)
+    return offsets, ngrams if num_lookback else ngrams[:, :0]

@@ -8,6 +8,7 @@ import torch
 
 from deepinfer.core.decode_sizes import DecodeSizes
 
+_ALIGNED_WORDS = 2  # every view begins at a multiple of 16 bytes: kernels have another form for pointers that do not
 _PER_SEQ = ("remap", "num_rows", "context_lens", "max_lens", "draft_caps", "state_slots", "first_blocks")
 
 
@@ -48,8 +49,10 @@ class DecodeFields:
         seqs, width = sizes.max_num_seqs, sizes.line_width
         num_factor_words = -(-sizes.num_drafts // 2)
         counts = [1, num_factor_words, *[seqs] * len(_PER_SEQ), seqs * width, sizes.max_blocks]
-        words = torch.zeros(sum(counts), dtype=torch.int64, device=device, pin_memory=pin_memory)
-        rows, factors, *per_seq, lines, blocks = words.split(counts)
+        sizes_apart = [-(-count // _ALIGNED_WORDS) * _ALIGNED_WORDS for count in counts[:-1]] + counts[-1:]
+        words = torch.zeros(sum(sizes_apart), dtype=torch.int64, device=device, pin_memory=pin_memory)
+        parts = [part[:count] for part, count in zip(words.split(sizes_apart), counts, strict=True)]
+        rows, factors, *per_seq, lines, blocks = parts
         return cls(
             words=words,
             num_draft_rows=rows,

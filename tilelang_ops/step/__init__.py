@@ -1,0 +1,1 @@
+"""Bookkeeping of decode steps: rows of a plan, and where they find and leave things."""
