@@ -81,13 +81,13 @@ class KeyStream:
         @T.macro
         def decode_fp4(slot: int, base: Any, place: Any, codes: Any, scales: Any):
             run, key = slot // num_keys, slot % num_keys
-            pair = T.call_extern("uint32", "attn_e4m3_pair", T.Cast("uint32", scales[slot]))
+            pair = T.call_extern("uint32", "attn_e4m3_folded", T.Cast("uint32", scales[slot]))
             low = T.call_extern("uint32", "attn_low_half", pair)
             high = T.call_extern("uint32", "attn_high_half", pair)
             for v in T.unroll(4):
                 T.call_extern(
                     "void",
-                    "attn_e2m1_to_half",
+                    "attn_e2m1_folded",
                     codes[slot * 4 + v],
                     T.if_then_else(v < 2, low, high),
                     base,
@@ -113,10 +113,10 @@ class KeyStream:
         @T.macro
         def look_up(shape: Any, items: Any, row_in_tile: Any, sources: Any, state: Any):
             """One step: addresses of the next tile, blocks of the one after, entries of the one after that."""
-            window, window_index, cache, block_ids, first_block, picks, unit_entries = sources
+            window, window_index, cache, block_ids, first_block, picks, unit_entries, unit_shift = sources
             tile_rows, num_tiles, first_tile = shape
             trips, first_item, item_step, head_blocks = items
-            entry, kind, block, key, place, first = state
+            entry, kind, block, key, place, first, quotient, diverge = state
             for j in T.unroll(num_keys):
                 key[num_keys + j] = key[j]
                 key[j] = 0
@@ -139,15 +139,20 @@ class KeyStream:
             for j in T.unroll(num_keys):
                 entry[num_keys + j] = entry[j]
                 if self.has_entries and kind[1] == 0 and entry[j] >= 0:
-                    block[j] = block_ids[first[0] + T.truncdiv(entry[j], unit_entries)]
-                    entry[num_keys + j] = T.truncmod(entry[j], unit_entries)
+                    quotient[0] = T.call_extern("int32", "attn_quotient", entry[j], unit_entries, unit_shift)
+                    block[j] = T.call_extern(
+                        "int64", "attn_load_long", T.address_of(block_ids[0]), first[0] + quotient[0]
+                    )
+                    entry[num_keys + j] = entry[j] - quotient[0] * unit_entries
                 entry[j] = -1
             if place[0] < trips:
                 row = (first_item + place[0] * item_step) // head_blocks
                 tile = first_tile + place[1]
                 kind[0] = T.Cast("int32", tile < tile_rows)
                 if self.has_entries:
-                    first[0] = first_block[row]
+                    first[0] = T.call_extern(
+                        "int64", "attn_load_long", T.address_of(first_block[0]), T.Cast("int64", row + diverge[0])
+                    )
                 for j in T.unroll(num_keys):
                     if tile < tile_rows:
                         if tile * KEYS + row_in_tile + j * row_groups * _ROWS < window_index.shape[1]:
@@ -190,8 +195,9 @@ class KeyStream:
                 thread: of the producer, from 0.
                 shape: window_tiles of a row; num_tiles of this block, and first_tile, the first, window first.
                 items: trips, first_item, item_step, head_blocks: item // head_blocks is the row.
-                sources: window, window_index, cache, block_ids, first_block, picks, unit_entries.
-                tiles: float16 shared [2, KEYS, dim].
+                sources: window, window_index, cache, block_ids, first_block, picks, unit_entries,
+                    unit_shift, log2 of the latter or -1.
+                tiles: float16 shared [2, KEYS, dim], FP4 keys divided by 2^FOLD.
                 bias: float32 shared [2, KEYS]: 0, or -inf for absent keys.
                 full: barriers [2 * chunks]: chunk c of slot s arrives at s * chunks + c, once a warp.
                 empty: barriers [2 * 2]: half h of slot s is free again at 2 s + h.
@@ -206,8 +212,12 @@ class KeyStream:
             first = T.alloc_local((1,), "int64")
             window_tiles, num_tiles, first_tile = shape
             trips = items[0]
-            state = (entry, kind, block, key, place, first)
             lane = thread % 32
+            quotient = T.alloc_local((1,), "int32")
+            # 0, which the compiler cannot know: a load for the whole warp would be waited for at once.
+            diverge = T.alloc_local((1,), "int32")
+            diverge[0] = T.if_then_else(sources[7] < -1 - lane, 1, 0)
+            state = (entry, kind, block, key, place, first, quotient, diverge)
             quarter = lane // _ROWS
             row_in_tile = thread // 32 * _ROWS + lane % _ROWS
             base = T.address_of(tiles[0, 0, 0])

@@ -19,6 +19,7 @@ _ARCH = "sm_90a"
 # Of a thread. Two warpgroups multiply and one decodes; together they may not ask for more than the 3 * 168 that a block
 # of 384 threads starts with: a thread that asks for more than is left waits for ever.
 _CONSUMER_REGISTERS, _PRODUCER_REGISTERS = 208, 88
+_PRODUCER_WARPS = 4
 # Splits of a row's keys, and the share of the multiprocessors that clusters of so many thread blocks can fill: each
 # lies within a group of 14 to 18 multiprocessors.
 _SPLITS = {8: 0.84, 4: 0.9, 2: 1.0}
@@ -60,8 +61,10 @@ def sparse_attention_sm90(
     splits = 1 if batch_invariant else best_splits(items, tiles, at_once)
     statics = {"num_heads": num_heads, "dim": dim, "entry_layout": entry_layout, "has_entries": num_picks > 0}
     kernel = compiled(sparse_attention_sm90_kernel, _ARCH, **statics, splits=splits)
+    shift = unit_entries.bit_length() - 1 if unit_entries & (unit_entries - 1) == 0 else -1
     programs = min(items, at_once) if splits == 1 else items
-    kernel(q, window, window_index, cache, block_ids, first_block, picks, sink, out, programs, unit_entries, scale)
+    sources = (window, window_index, cache, block_ids, first_block, picks)
+    kernel(q, *sources, sink, out, programs, unit_entries, shift, scale)
     return out
 
 
@@ -94,8 +97,8 @@ def sparse_attention_sm90_kernel(
     Tile i of a row's keys (window first, then entries) is in buffer i % 2; warpgroup i % 2 makes its logits and softmax
     weights, and each warpgroup adds the weighted values of all tiles for its half of the columns: weights change hands
     in shared memory. So one warpgroup's softmax is covered by the other's products. Keys and queries are float16, in
-    which packed vectors are exact, and so are bf16 queries of magnitudes 2^-17 .. 65504; weights are rounded to float16
-    (2e-4 of the output).
+    which packed vectors (FP4 ones divided by 2^FOLD) are exact, and so are bf16 queries of magnitudes 2^-17 .. 65504;
+    weights are rounded to float16 (2e-4 of the output).
 
     The softmax reference of a head follows its running maximum only when that has passed it by 2^8: the output is then
     scaled, which is seldom, and no maximum is waited for otherwise. The sink joins at the end.
@@ -117,10 +120,10 @@ def sparse_attention_sm90_kernel(
         T.dynamic("num_units"),
     )
     head_blocks = num_heads // HEADS
-    is_eager = splits > 1 or entry_layout == FP8_GROUP32  # a whole row of FP4 entries: 952 us late, 1003 us eager
-    keys_of = KeyStream(dim, entry_layout, has_entries, 4, is_eager)
+    is_fp4 = has_entries and entry_layout == FP4_GROUP16
+    keys_of = KeyStream(dim, entry_layout, has_entries, _PRODUCER_WARPS, eager=not is_fp4)
     stream, chunks = keys_of.run(), keys_of.chunks
-    consume = TileProducts(head_blocks, dim, splits).run()
+    consume = TileProducts(head_blocks, dim, splits, folds=is_fp4).run()
     half_dim = dim // 2
 
     @T.prim_func
@@ -136,11 +139,12 @@ def sparse_attention_sm90_kernel(
         out: T.Tensor((num_rows, num_heads, dim), "bfloat16"),
         num_programs: T.int32,
         unit_entries: T.int32,
+        unit_shift: T.int32,
         scale: T.float32,
     ):
         with T.Kernel(
             num_programs * splits,
-            threads=384,
+            threads=256 + 32 * _PRODUCER_WARPS,
             prelude=PRELUDE + (JOIN_PRELUDE if splits > 1 else ""),
             cluster_dims=splits,
         ) as program:
@@ -156,7 +160,7 @@ def sparse_attention_sm90_kernel(
             stage = T.view(tiles, (2, KEYS, dim), "bfloat16")
             q_loaded = T.alloc_barrier(1)
             q_ready = T.alloc_barrier(8)
-            full = T.alloc_barrier([4] * (2 * chunks))
+            full = T.alloc_barrier([_PRODUCER_WARPS] * (2 * chunks))
             empty = T.alloc_barrier([4] * 4)
             ready = T.alloc_barrier([4] * 2)
             thread = T.get_thread_binding()
@@ -169,6 +173,7 @@ def sparse_attention_sm90_kernel(
             tiles_each = T.ceildiv(row_tiles, splits)
             first_tile = rank * tiles_each
             num_tiles = T.max(T.min(row_tiles - first_tile, tiles_each), 0) if splits > 1 else row_tiles
+            first_folded = window_tiles - first_tile
             shared = (q, q_half, q_raw, tiles, weights, bias, shared_reference, shared_total)
             joint = (stage, stats, factors)
             barriers = (q_loaded, full, empty, ready, q_ready)
@@ -184,7 +189,8 @@ def sparse_attention_sm90_kernel(
                 tile_max = T.alloc_fragment((HEADS,), "float32")
                 tile_sum = T.alloc_fragment((HEADS,), "float32")
                 frags = (logits, output, total, reference, latest, shrink, tile_max, tile_sum)
-                consume(0, thread, items, num_tiles, scale, rank, sink, out, joint, (shared, barriers, frags))
+                operands = (shared, barriers, frags)
+                consume(0, thread, items, num_tiles, first_folded, scale, rank, sink, out, joint, operands)
             elif thread < 256:
                 T.set_max_nreg(_CONSUMER_REGISTERS, 1)
                 logits_1 = T.alloc_fragment((HEADS, KEYS), "float32")
@@ -196,14 +202,15 @@ def sparse_attention_sm90_kernel(
                 tile_max_1 = T.alloc_fragment((HEADS,), "float32")
                 tile_sum_1 = T.alloc_fragment((HEADS,), "float32")
                 frags_1 = (logits_1, output_1, total_1, reference_1, latest_1, shrink_1, tile_max_1, tile_sum_1)
-                consume(1, thread - 128, items, num_tiles, scale, rank, sink, out, joint, (shared, barriers, frags_1))
+                operands_1 = (shared, barriers, frags_1)
+                consume(1, thread - 128, items, num_tiles, first_folded, scale, rank, sink, out, joint, operands_1)
             else:
                 T.set_max_nreg(_PRODUCER_REGISTERS, 0)
                 stream(
                     thread - 256,
                     (window_tiles, num_tiles, first_tile),
                     items,
-                    (window, window_index, cache, block_ids, first_block, picks, unit_entries),
+                    (window, window_index, cache, block_ids, first_block, picks, unit_entries, unit_shift),
                     tiles,
                     bias,
                     full,

@@ -7,6 +7,7 @@ from typing import Any
 
 import tilelang.language as T
 
+from tilelang_ops.attention.key_words import FOLD
 from tilelang_ops.attention.packed_keys import KEYS
 
 HEADS = 64  # of a thread block: the M of one warpgroup's product
@@ -24,16 +25,20 @@ class TileProducts:
         head_blocks: blocks of HEADS heads of a row.
         dim: columns, 256 or 512.
         splits: thread blocks, a cluster, that share a row's tiles.
+        folds: whether entries are FP4, which are 2^-FOLD of their values: their logits are scaled up, and so are the
+            weights of their values.
     """
 
     head_blocks: int
     dim: int
     splits: int
+    folds: bool
 
     def run(self) -> Any:
         """The macro that one warpgroup runs; see its arguments."""
         head_blocks, dim, splits, chunks = self.head_blocks, self.dim, self.splits, self.dim // 128
         half_dim, tile_bytes = dim // 2, KEYS * dim * 2
+        folds = self.folds
 
         @T.macro
         def load_query(q: Any, q_raw: Any, q_loaded: Any, item: Any, lane: Any):
@@ -78,9 +83,26 @@ class TileProducts:
             rescale(output, latest, reference, shrink)
 
         @T.macro
-        def own_tile(wg: int, has_previous: bool, turns: Any, is_last: Any, following: Any, place: Any, operands: Any):
+        def own_tile(
+            wg: int,
+            has_previous: bool,
+            is_folded: Any,
+            turns: Any,
+            is_last: Any,
+            following: Any,
+            place: Any,
+            operands: Any,
+        ):
             """Logits, weights and values of tile i of this warpgroup, with the values of tile i - 1 of the other."""
             factor, warp, lane = place
+            gain = T.alloc_var("float32")
+            boost = T.alloc_var("float32")
+            unboost = T.alloc_var("float32")
+            gain = factor
+            if folds:
+                gain = T.if_then_else(is_folded, factor * T.float32(2.0**FOLD), factor)
+                boost = T.if_then_else(is_folded, T.float32(FOLD), T.float32(0))
+                unboost = T.if_then_else(is_folded, T.float32(2.0**-FOLD), T.float32(1))
             shared, barriers, frags = operands
             q, q_half, q_raw, tiles, weights, bias, shared_reference, shared_total = shared
             q_loaded, full, empty, ready, q_ready = barriers
@@ -105,14 +127,19 @@ class TileProducts:
             if has_previous:
                 arrive(empty, (1 - wg) * 2 + wg, lane)
             for i, j in T.Parallel(HEADS, KEYS):
-                logits[i, j] = logits[i, j] * factor + bias[wg, j]
+                logits[i, j] = logits[i, j] * gain + bias[wg, j]
             T.reduce_max(logits, tile_max, dim=1, clear=True)
             for i in T.Parallel(HEADS):
                 latest[i] = T.if_then_else(tile_max[i] > reference[i] + _SLACK, tile_max[i], reference[i])
             for i, j in T.Parallel(HEADS, KEYS):
-                logits[i, j] = T.call_extern("float32", "attn_exp2", logits[i, j] - latest[i])
+                logits[i, j] = T.call_extern(
+                    "float32", "attn_exp2", logits[i, j] - ((latest[i] - boost) if folds else latest[i])
+                )
             T.copy(logits, weights[wg, :, :])
             T.reduce_sum(logits, tile_sum, dim=1)
+            if folds:
+                for i in T.Parallel(HEADS):
+                    tile_sum[i] = tile_sum[i] * unboost
             for i in T.Parallel(HEADS):
                 shrink[i] = T.call_extern("float32", "attn_exp2", reference[i] - latest[i])
             for i in T.Parallel(HEADS):
@@ -139,6 +166,7 @@ class TileProducts:
             thread: Any,
             items: Any,
             num_tiles: Any,
+            first_folded: Any,
             scale: Any,
             rank: Any,
             sink: Any,
@@ -152,6 +180,7 @@ class TileProducts:
                 thread: of the warpgroup, from 0.
                 items: trips, first_item, item_step, head_blocks, as in `KeyStream`.
                 num_tiles: of the thread block.
+                first_folded: the first of its tiles that holds FP4 keys.
                 rank: of the thread block in its cluster.
                 joint: stage, bf16 view of the tiles; stats and factors for the cluster.
                 operands: what lies in shared memory, barriers, and fragments.
@@ -194,11 +223,14 @@ class TileProducts:
                         arrive(empty, last_side * 2 + wg, lane)
                     T.barrier_wait(q_ready, trip % 2)
                     if wg == 0:
-                        own_tile(wg, False, (trip * own, 0), num_tiles == 1, following, place, operands)
+                        own_tile(
+                            wg, False, first_folded <= 0, (trip * own, 0), num_tiles == 1, following, place, operands
+                        )
                     for j in T.serial(1 - wg, own):
                         own_tile(
                             wg,
                             True,
+                            2 * j + wg >= first_folded,
                             (trip * own + j, trip * others + j - 1 + wg),
                             2 * j + wg == num_tiles - 1,
                             following,

@@ -13,7 +13,7 @@ from tilelang_ops.index.key_words import WORDS_ARCH, takes_words
 from tilelang_ops.index.row_scores import row_scores
 from tilelang_ops.index.select_best import select_best
 from tilelang_ops.index.selection_rule import SelectionRule
-from tilelang_ops.index.tile_scores import tile_scores
+from tilelang_ops.index.tile_scores import takes_tiles, tile_scores
 from tilelang_ops.jit.arch import arch_of
 
 _MOST_CHOICES = 8192  # so that choosing from parts of many columns comes to an end
@@ -41,7 +41,7 @@ class Bf16Selection:
         if not (fits and is_aligned) or arch_of(q.device) != WORDS_ARCH:
             return None
         sequences = -(-keys.block_ids.shape[0] // -(-rule.max_visible // page))
-        return cls(rule, num_rows >= _SHARING_ROWS * sequences)
+        return cls(rule, takes_tiles(num_heads, dim) and num_rows >= _SHARING_ROWS * sequences)
 
     def scores(
         self,

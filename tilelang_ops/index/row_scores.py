@@ -21,7 +21,7 @@ _GROUPS = 2  # of four warps, in a thread block
 _STEP = KEYS * _GROUPS
 _STAGES = 4  # of 64 keys on their way, for each group
 _BLOCKS = 3  # thread blocks of a multiprocessor
-_BUSY = 132 * 8  # groups of four warps that keep a device busy
+_BUSY = 132 * 24  # groups of four warps for a device: many more than run at once, so that the last ones end together
 _LEAST_STEPS = 4  # of a thread block
 
 
@@ -83,16 +83,20 @@ def multiply_keys(emitter: TensorCoreIntrinEmitter, layout: Any, pairs: Any, que
 
 
 @T.macro
-def sum_heads(product: Any, weights: Any, sums: Any, columns: int) -> None:
-    """sums[half] = sum over heads of weight * relu(product), the same in the four lanes of a row; NaN stays."""
+def sum_heads(product: Any, weights: Any, sums: Any, columns: int, rank: int = 0) -> None:
+    """sums[2 rank + half] = 2 * sum over heads of weight * relu(product), the same in the four lanes of a row.
+
+    2 relu(x) is x + |x|: an instruction less, the same bits, and NaN stays. `rank` counts rows of queries whose heads
+    lie side by side.
+    """
     for half in T.unroll(2):
-        sums[half] = 0.0
+        sums[rank * 2 + half] = 0.0
         for j in T.unroll(columns // 8):
             for e in T.unroll(2):
-                value = product[j * 4 + half * 2 + e]
-                sums[half] += T.if_then_else(value <= 0, 0.0, value) * weights[j * 2 + e]
-        sums[half] += T.shfl_xor(sums[half], 1)
-        sums[half] += T.shfl_xor(sums[half], 2)
+                value = product[rank * (columns // 2) + j * 4 + half * 2 + e]
+                sums[rank * 2 + half] += (value + T.abs(value)) * weights[j * 2 + e]
+        sums[rank * 2 + half] += T.shfl_xor(sums[rank * 2 + half], 1)
+        sums[rank * 2 + half] += T.shfl_xor(sums[rank * 2 + half], 2)
 
 
 def row_scores_kernel(
@@ -253,7 +257,7 @@ def row_scores_kernel(
                 if lane % 4 < 2:
                     slot = begin + m * KEYS * warpgroups + warp * 16 + lane % 4 * 8 + lane // 4
                     entry_of(candidates, row, slot, visible, entry)
-                    value = T.if_then_else(lane % 4 == 0, sums[0], sums[1]) * scale
+                    value = T.if_then_else(lane % 4 == 0, sums[0], sums[1]) * (scale * 0.5)
                     if slot < stride:
                         scores[row, slot] = T.Cast(
                             "bfloat16", T.if_then_else((entry[0] >= 0) & ~T.isnan(value), value, -T.infinity("float32"))

@@ -17,17 +17,29 @@ from tilelang_ops.jit.model_sizes import ModelSizes
 _LANES = 32
 _GROUPS = 4  # of four warps, in a thread block
 _TILE = KEYS * _GROUPS
-_STAGES = 4  # rows on their way
+_STAGES = 4  # pairs of rows on their way
+_ROWS = 2  # of a product
+_MOST_COLUMNS = 128  # of a product: a float32 register of a lane for every two
+_QUERY_BYTES = 160 * 1024  # of shared memory
 _PROCESSORS = 132
 _LEAST_ROWS, _MOST_ROWS = 8, 64  # that the keys of a thread block serve
 
 
-def tile_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: int) -> Any:
-    """``bf16(scale * sum_h w[h] relu(q[h] . key))`` of a tile of entries, row after row.
+def takes_tiles(num_heads: int, dim: int) -> bool:
+    """Whether this kernel takes so many heads and columns: two rows' queries in registers and in shared memory."""
+    columns = _ROWS * padded_heads(num_heads)
+    fits = columns <= _MOST_COLUMNS and _STAGES * columns * dim * 2 <= _QUERY_BYTES
+    return takes_words(num_heads, dim) and fits
 
-    Each group of four warps has 64 keys, decoded, as operand registers. One more warp brings the rows' queries and head
-    weights into shared memory. Keys are loaded again when the next row belongs to another sequence or sees entries
-    that the last row of the block's rows did not promise. Bits are those of `row_scores_kernel`.
+
+def tile_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: int) -> Any:
+    """``bf16(scale * sum_h w[h] relu(q[h] . key))`` of a tile of entries, two rows after two rows.
+
+    Each group of four warps has 64 keys, decoded, as operand registers. One more warp brings the queries, those of two
+    rows side by side for one product, and head weights into shared memory. What rows see and where their keys begin is
+    loaded for a warp's lanes at once. Keys are loaded again when the next rows belong to another sequence or see
+    entries that the last row of the block's rows did not promise; two rows of different sequences are done one after
+    the other, each with its own keys. Bits are those of `row_scores_kernel`.
 
     Args:
         arch: "sm_90a".
@@ -36,7 +48,7 @@ def tile_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: i
         entries_per_block: of a page.
     """
     num_rows, num_units, num_ids = T.dynamic("num_rows"), T.dynamic("num_units"), T.dynamic("num_ids")
-    stride = T.dynamic("stride")
+    stride, num_queries = T.dynamic("stride"), T.dynamic("num_queries")
     warpgroups, stages, tile = _GROUPS, _STAGES, _TILE
     columns, words = padded_heads(num_heads), key_words(dim)
     lane_words, lane_scales = dim // 32, dim // 128
@@ -66,9 +78,19 @@ def tile_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: i
                         scale_bytes[n] = (word >> T.Cast("uint32", byte % 4 * 8)) & T.uint32(255)
             decode_row(code_words, scale_bytes, pairs, half, dim)
 
+    @T.macro
+    def look_ahead(num_visible: Any, first_block: Any, ahead: Any, row: Any, last: Any, least: Any, lane: Any) -> None:
+        """What row `row` + lane sees, 0 for one that is left out, and where its keys begin."""
+        mine = T.alloc_var("int32")
+        mine = T.min(row + lane, last)
+        ahead[0] = T.Cast("int32", num_visible[mine])
+        ahead[1] = T.Cast("int32", first_block[mine])
+        if row + lane > last or ahead[0] <= least:
+            ahead[0] = 0
+
     @T.prim_func
     def tile_scores(
-        q: T.Tensor((num_rows, columns, dim), "bfloat16"),
+        q: T.Tensor((num_queries, dim), "bfloat16"),
         head_weights: T.Tensor((num_rows, num_heads), "float32"),
         data: T.Tensor((num_units, entries_per_block * words), "uint32"),
         block_ids: T.Tensor((num_ids,), "int64"),
@@ -84,81 +106,110 @@ def tile_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: i
             part,
             rank,
         ):
-            query = T.alloc_shared((stages, columns, dim), "bfloat16")
-            weight_rows = T.alloc_shared((stages, padded), "float32")
+            query = T.alloc_shared((stages, _ROWS * columns, dim), "bfloat16")
+            weight_rows = T.alloc_shared((stages * _ROWS, padded), "float32")
             full = T.alloc_barrier([_LANES] * stages)
             free = T.alloc_barrier([4 * warpgroups] * stages)
             pairs = T.alloc_local((dim // 4,), "uint32")
-            product = T.alloc_local((columns // 2,), "float32")
+            product = T.alloc_local((_ROWS * columns // 2,), "float32")
             weights = T.alloc_local((columns // 4,), "float32")
-            sums = T.alloc_local((2,), "float32")
-            visible, bound, turn = T.alloc_var("int32"), T.alloc_var("int32"), T.alloc_var("int32")
-            held_end = T.alloc_var("int32")
-            first, held_first = T.alloc_var("int64"), T.alloc_var("int64")
+            sums = T.alloc_local((2 * _ROWS,), "float32")
+            seen = T.alloc_local((_ROWS,), "int32")
+            starts = T.alloc_local((_ROWS,), "int32")
+            ahead = T.alloc_local((2,), "int32")
+            need, bound, turn, last_seen = (T.alloc_var("int32") for _ in range(4))
+            held_end, passes, shown = (T.alloc_var("int32") for _ in range(3))
+            first, held_first, last_first = (T.alloc_var("int32") for _ in range(3))
+            value = T.alloc_var("float32")
             thread = T.get_thread_binding()
             lane, inside = thread % _LANES, thread % 128
             layout = make_swizzled_layout(query)
             T.annotate_layout({query: layout})
-            emitter = scores_emitter(columns, dim, inside)
+            emitter = scores_emitter(_ROWS * columns, dim, inside)
             begin = rank * rows_per_block
             last = T.min(begin + rows_per_block, num_rows) - 1
             turn = 0
             if thread >= 128 * warpgroups:
-                for r in T.serial(last + 1 - begin):
-                    row = begin + r
-                    visible = T.Cast("int32", num_visible[row])
-                    if visible > least and part * tile < visible:
+                for g in T.serial(T.ceildiv(last + 1 - begin, _ROWS)):
+                    row = begin + g * _ROWS
+                    if g % (_LANES // _ROWS) == 0:
+                        look_ahead(num_visible, first_block, ahead, row, last, least, lane)
+                    for r in T.unroll(_ROWS):
+                        seen[r] = T.shfl_sync(ahead[0], g % (_LANES // _ROWS) * _ROWS + r)
+                    if part * tile < T.max(seen[0], seen[1]):
                         T.mbarrier_wait_parity(free[turn % stages], (turn // stages & 1) ^ 1)
                         T.tma_copy(
-                            q[row : row + 1, :, :],
-                            query[turn % stages : turn % stages + 1, :, :],
+                            q[row * columns : row * columns + _ROWS * columns, :],
+                            query[turn % stages, :, :],
                             barrier=full[turn % stages],
                             leader_scope_threads=_LANES,
                         )
-                        T.tma_copy(
-                            head_weights[row : row + 1, :],
-                            weight_rows[turn % stages : turn % stages + 1, 0:num_heads],
-                            barrier=full[turn % stages],
-                            leader_scope_threads=_LANES,
-                        )
+                        for r in T.unroll(_ROWS):
+                            place = turn % stages * _ROWS + r
+                            T.tma_copy(
+                                head_weights[T.min(row + r, last) : T.min(row + r, last) + 1, :],
+                                weight_rows[place : place + 1, 0:num_heads],
+                                barrier=full[turn % stages],
+                                leader_scope_threads=_LANES,
+                            )
                         T.mbarrier_arrive(full[turn % stages])
                         turn = turn + 1
             else:
-                held_first = T.int64(-1)
+                held_first = -1
                 held_end = 0
+                last_first = T.Cast("int32", first_block[last])
+                last_seen = T.Cast("int32", num_visible[last])
                 key = part * tile + thread // _LANES * 16 + lane // 4
-                for r in T.serial(last + 1 - begin):
-                    row = begin + r
-                    visible = T.Cast("int32", num_visible[row])
-                    if visible > least and part * tile < visible:
-                        first = first_block[row]
-                        if first != held_first or T.min(visible, (part + 1) * tile) > held_end:
-                            bound = visible
-                            if first_block[last] == first:
-                                bound = T.max(bound, T.Cast("int32", num_visible[last]))
-                            bound = T.min(bound, (part + 1) * tile)
-                            load_keys(data, block_ids, pairs, key, first, bound, lane)
-                            held_first = first
-                            held_end = bound
+                for g in T.serial(T.ceildiv(last + 1 - begin, _ROWS)):
+                    row = begin + g * _ROWS
+                    if g % (_LANES // _ROWS) == 0:
+                        look_ahead(num_visible, first_block, ahead, row, last, least, lane)
+                    for r in T.unroll(_ROWS):
+                        seen[r] = T.shfl_sync(ahead[0], g % (_LANES // _ROWS) * _ROWS + r)
+                        starts[r] = T.shfl_sync(ahead[1], g % (_LANES // _ROWS) * _ROWS + r)
+                    if part * tile < T.max(seen[0], seen[1]):
                         T.mbarrier_wait_parity(full[turn % stages], turn // stages & 1)
-                        multiply_keys(emitter, layout, pairs, query[turn % stages, :, :], product)
-                        for j, e in T.grid(columns // 8, 2):
-                            weights[j * 2 + e] = 0.0
-                            if j * 8 + lane % 4 * 2 + e < num_heads:
-                                weights[j * 2 + e] = weight_rows[turn % stages, j * 8 + lane % 4 * 2 + e]
-                        sum_heads(product, weights, sums, columns)
-                        T.sync_warp()
+                        passes = T.if_then_else(starts[0] == starts[1], 1, 2)
+                        for p in T.serial(passes):
+                            first = T.if_then_else(p == 0, starts[0], starts[1])
+                            need = T.if_then_else(p == 0, seen[0], seen[1])
+                            if passes == 1:
+                                need = T.max(seen[0], seen[1])
+                            if part * tile < need:
+                                if first != held_first or T.min(need, (part + 1) * tile) > held_end:
+                                    bound = need
+                                    if last_first == first:
+                                        bound = T.max(bound, last_seen)
+                                    bound = T.min(bound, (part + 1) * tile)
+                                    load_keys(data, block_ids, pairs, key, first, bound, lane)
+                                    held_first = first
+                                    held_end = bound
+                                multiply_keys(emitter, layout, pairs, query[turn % stages, :, :], product)
+                                for r in T.unroll(_ROWS):
+                                    for j, e in T.grid(columns // 8, 2):
+                                        weights[j * 2 + e] = 0.0
+                                        if j * 8 + lane % 4 * 2 + e < num_heads:
+                                            weights[j * 2 + e] = weight_rows[
+                                                turn % stages * _ROWS + r, j * 8 + lane % 4 * 2 + e
+                                            ]
+                                    sum_heads(product, weights, sums, columns, r)
+                                # The four lanes of a row of keys have the same sums: each stores one of them.
+                                slot = key + lane % 2 * 8
+                                value = T.if_then_else(
+                                    lane % 4 < 2,
+                                    T.if_then_else(lane % 2 == 0, sums[0], sums[1]),
+                                    T.if_then_else(lane % 2 == 0, sums[2], sums[3]),
+                                ) * (scale * 0.5)
+                                shown = T.if_then_else(lane % 4 < 2, seen[0], seen[1])
+                                if part * tile < shown and (passes == 1 or lane % 4 // 2 == p):
+                                    scores[row + lane % 4 // 2, slot] = T.Cast(
+                                        "bfloat16",
+                                        T.if_then_else((slot < shown) & ~T.isnan(value), value, -T.infinity("float32")),
+                                    )
+                                T.sync_warp()
                         if lane == 0:
                             T.mbarrier_arrive(free[turn % stages])
                         turn = turn + 1
-                        if lane % 4 < 2:
-                            slot = key + lane % 4 * 8
-                            value = T.if_then_else(lane % 4 == 0, sums[0], sums[1]) * scale
-                            scores[row, slot] = T.Cast(
-                                "bfloat16",
-                                T.if_then_else((slot < visible) & ~T.isnan(value), value, -T.infinity("float32")),
-                            )
-                        T.sync_warp()
 
     # The rows' queries are handed over by barriers of their own; one of the whole block would stop the loading warp.
     return tile_scores.with_attr("tilelang_pass_configs", {"tl.disable_thread_storage_sync": True})
@@ -176,6 +227,8 @@ def tile_scores(
 ) -> torch.Tensor:
     """`row_scores` of every entry, with the same bits, for rows that mostly share their keys with their neighbours.
 
+    Heads and columns are those of `takes_tiles`.
+
     Returns:
         bf16 [T, columns], columns a multiple of 256; those from a row's num_visible on hold -inf or anything.
     """
@@ -188,7 +241,7 @@ def tile_scores(
         tile_scores_kernel, arch_of(q.device), num_heads=head_weights.shape[1], dim=dim, entries_per_block=size
     )
     kernel(
-        q,
+        q.view(-1, dim),
         head_weights,
         keys.data.view(torch.uint32).view(units, -1),
         keys.block_ids,
@@ -205,7 +258,7 @@ def tile_scores(
 
 def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
     """Both compression ratios."""
-    if not takes_words(sizes.index_n_heads, sizes.index_head_dim):
+    if not takes_tiles(sizes.index_n_heads, sizes.index_head_dim):
         return []
     shape = {"num_heads": sizes.index_n_heads, "dim": sizes.index_head_dim}
     return [

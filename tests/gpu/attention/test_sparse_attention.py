@@ -91,8 +91,9 @@ def make_case(
     num_picks: int = 512,
     rounding: KVRounding = FP4,
     absent: float = 0.1,
+    size: int = 64,
 ) -> Case:
-    """Rows of three sequences over a shared workspace; a share of places, not always the last, is absent."""
+    """Rows of three sequences over a shared workspace, in blocks of `size` entries; a share of places is absent."""
     num_heads, dim = sizes
     seed = secrets.randbits(31)
     generator = torch.Generator(device).manual_seed(seed)
@@ -116,7 +117,7 @@ def make_case(
     window[_unread(vectors, window_index)] = 0xFF
     if num_picks == 0:
         return case
-    size, blocks = 64, -(-3 * num_picks // 64)
+    blocks = -(-3 * num_picks // size)
     data = reference.encode_vectors(normal(3 * blocks, size, dim), entry_format)
     block_ids = torch.randperm(3 * blocks, generator=generator, device=device)
     first_block = blocks * choose(3, (num_rows,))
@@ -149,6 +150,13 @@ def test_window_and_entries(device, num_rows, sizes, rounding, batch_invariant):
 def test_odd_numbers_of_keys(device, sizes, width, num_picks):
     for num_rows in (2, 20):
         check(make_case(device, num_rows, sizes, width=width, num_picks=num_picks), batch_invariant=num_rows > 2)
+
+
+@pytest.mark.parametrize("rounding", [FP4, FP8])
+@pytest.mark.parametrize("size", [1, 48, 128])
+def test_blocks_of_other_sizes(device, size, rounding):
+    for num_rows in (2, 20):
+        check(make_case(device, num_rows, FLASH, num_picks=100, rounding=rounding, size=size))
 
 
 @pytest.mark.parametrize("sizes", [FLASH, BUNDLED])

@@ -29,6 +29,15 @@ STEPS = {
     "prefill": [(700, 300), (333, 333), (2048, 77)],
     "long": [(70_001, 2)],
 }
+# Two rows share a product: pairs of one and of two sequences, a last row alone, rows that see no tile of their pair's.
+PAIRS = {
+    "one row": [(4097, 1)],
+    "two of one": [(515, 2)],
+    "two of two": [(600, 1), (2049, 1)],
+    "36 of three, three": [(1000 + 700 * (i % 3), 3) for i in range(12)],
+    "37, one apart": [(900, 1), *[(300 + 1111 * (i % 2), 3) for i in range(12)]],
+    "turns": [(256 * (i % 3) + 1, 1) for i in range(37)],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +77,21 @@ def test_every_visible_entry(device: torch.device, model: dict, step: list, form
         assert torch.equal(scores_of(form, rows)[:, : rows.max_visible][seen], got[seen])
         other = row_scores if form is tile_scores else tile_scores
         assert torch.equal(scores_of(other, rows)[:, : rows.max_visible][seen], got[seen])
+
+
+@pytest.mark.parametrize("least", [-1, 400])
+@pytest.mark.parametrize("step", PAIRS.values(), ids=PAIRS.keys())
+@pytest.mark.parametrize("model", MODELS[:3])
+def test_two_rows_share_a_product(device: torch.device, model: dict, step: list, least: int) -> None:
+    """The bits of `row_scores`, where any row of a pair may be left out, and nothing is written to such a row."""
+    rows = paged_rows(device, step, **model)
+    expected = scores_of(row_scores, rows, least=least)[:, : rows.max_visible]
+    got = scores_of(tile_scores, rows, least=least)[:, : rows.max_visible]
+    places = torch.arange(rows.max_visible, device=device)
+    visible = rows.num_visible.unsqueeze(1)
+    seen = (places < visible) & (visible > least)
+    assert torch.equal(got[seen], expected[seen]), (got != expected).logical_and(seen).nonzero()[:1].tolist()
+    assert got[(visible <= least).squeeze(1)].isnan().all()  # the poison
 
 
 @pytest.mark.parametrize("count", [1, 16, 61, 256])
