@@ -223,7 +223,7 @@ def main() -> None:
     parser.add_argument("--widths", type=integers, help="numbers of GPUs that share the experts in the decode section")
     parser.add_argument("--long", type=int, default=32_768, help="tokens of the context section's prompt")
     parser.add_argument("--chunk", type=int, default=8192, help="tokens of a prefill step")
-    parser.add_argument("--cap", type=float, default=90.0, help="seconds of a section")
+    parser.add_argument("--cap", type=float, default=180.0, help="seconds of a section")
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = bundled_model_path() if words.model == "bundled" else Path(words.model or write_slice(Path(folder)))
