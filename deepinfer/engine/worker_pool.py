@@ -96,6 +96,8 @@ class WorkerPool:
         end = time.monotonic() + _CLOSE_SECONDS
         for worker in self.workers:
             worker.wait(max(0.0, end - time.monotonic()))
+        for worker in self.workers:  # one that hangs: the thread reads its pipe until that ends
+            worker.end()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_SECONDS)
         self.kill()

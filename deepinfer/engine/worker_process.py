@@ -68,10 +68,14 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the process now, whatever it does; idempotent. One on another machine ends as its pipe is closed."""
+        self.end()
+        self.wire.connection.close()
+
+    def end(self) -> None:
+        """The same, with this end of the pipe left open: somebody may be reading it."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        self.wire.connection.close()
 
 
 def run_worker(pipe: socket.socket) -> subprocess.Popen[bytes]:

@@ -34,6 +34,9 @@ class Worker:
     def wait(self, seconds):
         pass
 
+    def end(self):
+        self.theirs.close()
+
     def kill(self):
         self.is_killed = True
 
@@ -63,6 +66,17 @@ def test_the_cause_is_told_and_not_what_came_of_it():
     assert "test_worker_pool.py" in error.__notes__[0]  # the worker's traceback
     error = first_failure((2, lost))
     assert error.rank == 2 and "collective call" in str(error)
+
+
+def test_a_worker_that_hangs_is_ended_before_its_reports_are_waited_for():
+    workers = [Worker(rank) for rank in range(2)]
+    pool = WorkerPool(workers)
+    pool.listen(lambda rank, report: None, lambda failure: None)
+    thread, heard = pool._thread, []
+    join = thread.join
+    thread.join = lambda seconds: heard.append([worker.theirs.closed for worker in workers]) or join(seconds)
+    pool.close()
+    assert heard == [[True, True]] and not thread.is_alive() and all(worker.is_killed for worker in workers)
 
 
 def test_a_mistake_at_the_start_is_raised_as_it_is():
