@@ -12,7 +12,9 @@ from deepinfer.config.engine_config import EngineConfig
 from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.engine.runtime import EngineRuntime
+from deepinfer.engine.traced_steps import traced_steps
 from deepinfer.envs import read_environment
+from deepinfer.profile.step_trace import StepTrace
 from tests.distributed.rank_world import device_of
 
 Request = tuple[list[int], dict[str, Any]]
@@ -37,16 +39,37 @@ def run_rank(
     """This rank's outputs by number of the request, and of its balancers how often they have rearranged, and how much
     they have moved. `owners`: the replica of each request.
     """
+    runtime, own = _opened(rank, model, sizes, options, requests, owners)
+    outputs = _run(runtime, own)
+    peers = runtime.worker._runner._peers
+    runtime.engine.close()
+    return outputs, [(balancer.num_rearranged, balancer.num_moved) for balancer in peers.balancers]
+
+
+def trace_rank(rank: int, *case: Any) -> StepTrace:
+    """What this rank's engine does meanwhile; arguments of `run_rank`."""
+    runtime, own = _opened(rank, *case)
+    with traced_steps(runtime) as trace:
+        _run(runtime, own)
+    runtime.engine.close()
+    return trace
+
+
+def _opened(
+    rank: int,
+    model: str | None,
+    sizes: dict[str, int],
+    options: dict[str, Any],
+    requests: list[Request],
+    owners: list[int],
+) -> tuple[EngineRuntime, dict[int, Request]]:
+    """This rank's engine, and its requests by number."""
     device = device_of(options.get("device", "cpu"), rank)
     groups = _groups(rank, tuple(sizes.items()), device)
     config = EngineConfig.create(model=model, **options | sizes | {"device": str(device)})
     runtime = EngineRuntime.build(config, read_environment(), groups=groups)
     replica, place = divmod(rank, groups.sizes.context_parallel_size)
-    own = {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
-    outputs = _run(runtime, own)
-    peers = runtime.worker._runner._peers
-    runtime.engine.close()
-    return outputs, [(balancer.num_rearranged, balancer.num_moved) for balancer in peers.balancers]
+    return runtime, {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
 
 
 @cache

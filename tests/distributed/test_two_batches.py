@@ -1,5 +1,8 @@
 """Steps computed in two halves give what whole ones give, to the last bit."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +15,12 @@ from deepinfer.core.step_batch import StepBatch
 from deepinfer.distributed.batch_split import BatchSplit
 from deepinfer.distributed.take_turns import take_turns
 from deepinfer.errors import ConfigError
+from deepinfer.profile.step_trace import StepTrace
 from deepinfer.worker.batch_builder import build_batch
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
-from tests.distributed.equal_outputs import check
+from tests.cli.test_main import invoke
+from tests.distributed import rank_engine
+from tests.distributed.equal_outputs import OPTIONS, check, requests
 from tests.distributed.rank_world import RankWorld
 from tests.support.golden_case import GOLDEN
 from tests.worker.decode_chains import BLOCK_SIZE, BLOCKS, DRAFTS, LOOKBACK, MAX_LEN, SEQS, plan_of
@@ -42,6 +48,30 @@ def test_one_rank_has_one_long_prompt(world2, random_model):
 def test_two_ranks_that_share_rows_too(world2, random_model):
     sizes = {"context_parallel_size": 2, "expert_parallel_size": 2, "two_batch_overlap": "on"}
     check(world2, str(random_model), sizes, {"numerics": "fp32", "yoco": "compact"}, [0, 0, 0, 0])
+
+
+def test_a_trace_shows_what_one_half_computes_while_rows_of_the_other_travel(world2, random_model, tmp_path):
+    case = (str(random_model), split(2, 2), OPTIONS | {"numerics": "fp32"}, requests(4), [0, 1, 1, 0])
+    parts = world2.run(rank_engine.trace_rank, *case)
+    trace = StepTrace([replace(span, rank=rank) for rank, part in enumerate(parts) for span in part.spans])
+    for rank in (0, 1):
+        spans = trace.of_rank(rank).spans
+        by_half = {half: [s for s in spans if s.lane == f"exchange {half}"] for half in (1, 2)}
+        names = {half: {span.name for span in found} for half, found in by_half.items()}
+        assert names == {half: {f"dispatch, half {half}", f"combine, half {half}"} for half in (1, 2)}
+        computed = [span for span in spans if span.lane == "halves" and span.name.startswith("compute")]
+        for half, flights in by_half.items():
+            others = [span for span in computed if span.details["half"] != half]
+            assert any(a.begin < b.end and b.begin < a.end for a in flights for b in others), (rank, half)
+        own = [span for span in spans if span.lane == "halves"]
+        own.sort(key=lambda span: span.begin)
+        assert all(one.end <= other.begin for one, other in zip(own, own[1:], strict=False))  # one thread
+    file = tmp_path / "trace.json"
+    trace.write(file)
+    assert "exchanges between ranks" in invoke("trace", "summary", str(file))
+    events = json.loads(file.read_text())["traceEvents"]
+    shown = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert {"rank 0, device", "rank 1, device"} <= shown
 
 
 @pytest.mark.slow
