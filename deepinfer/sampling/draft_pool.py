@@ -11,8 +11,7 @@ import torch
 
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.sampling.proposed_draft import ProposedDraft
-from deepinfer.sampling.row_rules import INDEX_WORD
-from deepinfer.sampling.step_rules import StepRules
+from deepinfer.sampling.step_rules import POOL_SLOT, SEQ_ID, StepRules
 
 JUDGING_BYTES: Final = 2**27  # of rows' own distributions, in which they judge, that exist at once
 
@@ -110,19 +109,16 @@ class DraftPool:
 
         On the device alone. A row's draft is the token of the row behind it, if both are of one sequence.
         """
-        numbers = torch.arange(len(rows.token_ids), device=self._device)
-        seqs = rows.seqs.clamp(min=0)
-        depths = numbers - rows.first_rows[seqs]
-        draft_ids = rows.token_ids[(numbers + 1).clamp(max=len(numbers) - 1)]
-        has_draft = (rows.seqs >= 0) & (depths + 1 < rows.num_rows[seqs])
-        depths = depths.clamp(0, self.num_drafts - 1)
-        slots = rules.pool_slots[seqs]
-        holders = slots.clamp(min=0)
-        is_known = has_draft & (slots >= 0)
-        is_known &= self._owners[holders] == rules.seq_ids[seqs]
-        is_known &= self._first_indices[holders] == rules.values[:, INDEX_WORD][seqs]
-        is_known &= self._ids[holders, depths] == draft_ids
-        return torch.where(is_known, slots * self.num_drafts + depths, -1), draft_ids
+        # Not among the imports above: without a GPU no kernel is loaded.
+        from tilelang_ops.sampling.place_drafts import DraftRows, KnownDrafts, place_drafts
+
+        return place_drafts(
+            DraftRows(rows.token_ids, rows.seqs, rows.first_rows, rows.num_rows),
+            rules.values,
+            KnownDrafts(self._owners, self._first_indices, self._ids),
+            id_column=SEQ_ID,
+            slot_column=POOL_SLOT,
+        )
 
     def store(self, rules: StepRules, is_kept: torch.Tensor, first_indices: torch.Tensor, ids: torch.Tensor) -> None:
         """Note whose drafts the slots hold now. On the device alone.

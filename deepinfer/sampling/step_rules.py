@@ -11,10 +11,10 @@ from deepinfer.sampling.row_rules import NUM_WORDS
 
 SEQ_ID: Final = NUM_WORDS
 POOL_SLOT: Final = NUM_WORDS + 1
-IS_LIVE: Final = NUM_WORDS + 2
-_FIRST_STOP_ID: Final = NUM_WORDS + 3
+IS_LIVE: Final = NUM_WORDS + 2  # 1 for a sequence that gets tokens, else 0
+FIRST_STOP_ID: Final = NUM_WORDS + 3  # and MAX_STOP_IDS columns: tokens behind which nothing counts; -1 for none
 MAX_STOP_IDS: Final = 32  # a sequence with more is sampled by the host
-RULE_WIDTH: Final = _FIRST_STOP_ID + MAX_STOP_IDS
+RULE_WIDTH: Final = FIRST_STOP_ID + MAX_STOP_IDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,3 @@ class StepRules:
     def pool_slots(self) -> torch.Tensor:
         """[S] where the draft pool keeps what the sequence's drafts were drawn from; -1: nowhere."""
         return self.values[:, POOL_SLOT]
-
-    @property
-    def is_live(self) -> torch.Tensor:
-        """[S] 1 for a sequence that gets tokens, else 0."""
-        return self.values[:, IS_LIVE]
-
-    @property
-    def stop_ids(self) -> torch.Tensor:
-        """[S, MAX_STOP_IDS] tokens behind which nothing counts; -1 for none."""
-        return self.values[:, _FIRST_STOP_ID:]

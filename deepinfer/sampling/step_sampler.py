@@ -6,13 +6,13 @@ import torch
 
 from deepinfer.core.decode_rows import DecodeRows
 from deepinfer.core.device_outcome import DeviceOutcome
-from deepinfer.sampling.accept_tokens import accept_tokens
 from deepinfer.sampling.device_draws import draw_drafts, draw_tokens, judge
 from deepinfer.sampling.draft_pool import DraftPool
 from deepinfer.sampling.draw_kinds import DrawKinds
-from deepinfer.sampling.row_rules import INDEX_WORD
 from deepinfer.sampling.row_words import RowWords
-from deepinfer.sampling.step_rules import StepRules
+from deepinfer.sampling.step_rules import FIRST_STOP_ID, IS_LIVE, MAX_STOP_IDS, StepRules
+from tilelang_ops.sampling.accept_tokens import EndRules, NewTokens, StepTokens, accept_tokens
+from tilelang_ops.sampling.spread_rules import spread_rules
 
 
 class StepSampler:
@@ -46,19 +46,16 @@ class StepSampler:
             kinds: of these rules.
             outcome: its first S rows are written.
         """
-        numbers, seqs = torch.arange(len(logits), device=logits.device), rows.seqs.clamp(min=0)
-        row_rules = RowWords(rules.words[seqs], kinds)
-        row_rules.words[:, INDEX_WORD] += numbers - rows.first_rows[seqs]
+        row_rules = RowWords(spread_rules(rules.values, rows.seqs, rows.first_rows), kinds)
         drawn = draw_tokens(logits, row_rules, self._num_ids)
         if self._pool is not None and kinds.draws:
             places, draft_ids = self._pool.places(rows, rules)
             judge(logits, row_rules, self._num_ids, drawn, (self._pool.weights, places, draft_ids))
-        num_seqs, max_new = len(rules.values), outcome.tokens.shape[1]
-        tokens, counts = accept_tokens(drawn.tokens, rows, rules, max_new)
-        outcome.tokens[:num_seqs].copy_(tokens)
-        outcome.num_tokens[:num_seqs].copy_(counts)
-        outcome.draft_ids[:num_seqs].fill_(-1)
-        outcome.confidences[:num_seqs].fill_(0.0)
+        accept_tokens(
+            StepTokens(drawn.tokens, rows.token_ids, rows.first_rows, rows.num_rows),
+            EndRules(rules.values, IS_LIVE, FIRST_STOP_ID, MAX_STOP_IDS),
+            NewTokens(outcome.tokens, outcome.num_tokens, outcome.draft_ids, outcome.confidences, outcome.columns),
+        )
 
     def draft(
         self, logits: torch.Tensor, rules: RowWords, place: int, pool_places: torch.Tensor

@@ -9,28 +9,21 @@ from deepinfer.core.device_outcome import DeviceOutcome
 
 
 class OutcomeColumns:
-    """Tokens, drafts and confidences of `outcome` side by side, a row for each sequence: the number of new tokens,
-    G + 1 tokens, G drafts, G confidences. All of them are exact in float64.
+    """The columns of `outcome` on their way: the number of new tokens, G + 1 tokens, G drafts, G confidences.
 
-    `pack_tokens` and `pack_drafts` only launch operations on static tensors, so that a captured graph may hold them.
+    Sampling writes the tokens' columns itself. `pack_drafts` only launches operations on static tensors, so that a
+    captured graph may hold it.
     """
 
     def __init__(self, outcome: DeviceOutcome) -> None:
         self._outcome = outcome
-        max_num_seqs, self._num_drafts = outcome.draft_ids.shape
-        shape, device = (max_num_seqs, 3 * self._num_drafts + 2), outcome.tokens.device
-        self._table = torch.zeros(shape, dtype=torch.float64, device=device)
-        self._host = torch.zeros(shape, dtype=torch.float64, pin_memory=device.type == "cuda")
+        self._num_drafts = outcome.draft_ids.shape[1]
+        self._table = table = outcome.columns
+        self._host = torch.zeros(table.shape, dtype=table.dtype, pin_memory=table.device.type == "cuda")
         self._values = self._host.numpy()
 
-    def pack_tokens(self, num_seqs: int) -> None:
-        """Copy the new tokens of the first sequences into the table on the device."""
-        counts, tokens, _, _ = self._parts(self._table[:num_seqs])
-        counts.copy_(self._outcome.num_tokens[:num_seqs])
-        tokens.copy_(self._outcome.tokens[:num_seqs])
-
     def pack_drafts(self, num_seqs: int) -> None:
-        """The same with drafts and confidences."""
+        """Copy drafts and confidences of the first sequences into their columns on the device."""
         _, _, drafts, confidences = self._parts(self._table[:num_seqs])
         drafts.copy_(self._outcome.draft_ids[:num_seqs])
         confidences.copy_(self._outcome.confidences[:num_seqs])

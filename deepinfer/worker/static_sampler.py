@@ -100,7 +100,6 @@ class StaticSampler:
         def choose() -> None:
             logits, rules = self._decoder.logits(step.hidden), self._rules.first(bucket)
             self._chooser.choose(logits, step.rows, rules, kinds, self._outcome)
-            self._columns.pack_tokens(bucket)
 
         self._decoder.calls.run(("sample", len(step.hidden), kinds), choose)
         return ChosenTokens(step, kinds, given[:num_seqs, IS_LIVE] > 0)

@@ -227,6 +227,8 @@ def check_device_steps(
         np.testing.assert_array_equal(outcome.tokens[:num_seqs].cpu(), expected)
         np.testing.assert_array_equal(outcome.num_tokens[:num_seqs].cpu(), [len(new) for new in tokens])
         assert not outcome.num_tokens[num_seqs : buckets[1]].any()
+        both = torch.cat((outcome.num_tokens[:, None], outcome.tokens), dim=1)[: buckets[1]]
+        assert torch.equal(outcome.columns[: buckets[1], : NUM_DRAFTS + 2], both.double())
         np.testing.assert_array_equal(outcome.draft_ids[:num_seqs].cpu(), draft_ids)
         # exp of another library, in float64 and rounded
         np.testing.assert_allclose(outcome.confidences[:num_seqs].cpu(), confidences, rtol=1e-6)
