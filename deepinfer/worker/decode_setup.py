@@ -51,13 +51,15 @@ def graph_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
     on which they are captured, and a little for each.
 
     A batch that drains meets every number of rows, with a forward pass and a sampling for each, and every number of
-    sequences with a draft pass. Texts that grow past a bound of lengths meet more, which is rarely so for many rows.
+    sequences with a draft pass; a rank that steps with others meets draft passes of theirs alone as well. Texts that
+    grow past a bound of lengths meet more, which is rarely so for many rows.
     """
     if config.enforce_eager:
         return 0
     sizes = decode_sizes(config, model_config)
     buckets = DecodeBuckets.build(sizes, model_config.index_topk)
-    num_graphs = 2 * len(buckets.rows) + (len(buckets.seqs) if sizes.num_drafts else 0)
+    kinds_of_passes = (2 if config.parallel.lockstep_size > 1 else 1) if sizes.num_drafts else 0
+    num_graphs = 2 * len(buckets.rows) + kinds_of_passes * len(buckets.seqs)
     return pool_bytes(config, model_config) + LIBRARY_WORKSPACE + _GRAPH_BYTES * num_graphs
 
 

@@ -14,6 +14,7 @@ from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.config.numerics import Numerics
 from deepinfer.errors import ConfigError
 from deepinfer.worker.decode_setup import graph_bytes
+from deepinfer.worker.exchange_scratch import exchange_bytes
 from deepinfer.worker.gpu_scratch import GpuScratch
 from deepinfer.worker.host_memory import resident_bytes
 from deepinfer.worker.kv_cache import block_bytes, cache_table, slot_bytes
@@ -114,3 +115,7 @@ def test_a_gpu_leaves_room_for_its_largest_step_and_for_graphs() -> None:
 
     assert graphs(enforce_eager=True) == 0
     assert decode < graphs(max_num_seqs=64) < graphs(max_num_seqs=256) < 2 * prefill
+    together = {"data_parallel_size": 2, "engram_parallel_size": 2, "max_num_seqs": 64}
+    tables = exchange_bytes(EngineConfig.create(**together).parallel, config, 384)
+    num_buckets = 4 - 1 + 64 // 8  # 1, 2, 4, and the multiples of 8
+    assert graphs(**together) - graphs(max_num_seqs=64) == tables + num_buckets * 2**23
