@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,9 +16,10 @@ from deepinfer.core.probe import Probe
 from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.static_executor import StaticExecutor
 from tests.support.golden_case import logprob_matrix
+from tests.support.outside_ops import OutsideOps
 from tests.support.static_engine import static_engine
 from tests.support.tiny_config import tiny_config
-from tests.worker.decode_chains import MAX_LEN
+from tests.worker.decode_chains import MAX_LEN, plan_of
 from tests.worker.linked_model import LinkedModel
 
 VOCAB = 288
@@ -68,6 +70,23 @@ def test_linked_plans(numerics: str, checkpoint: Path) -> None:
         model = llm._runtime.worker.model
         for seed in range(6):
             LinkedModel(model, "float32" if numerics == "fp32" else "fp4", EagerCalls()).check_chain(seed, num_links=4)
+
+
+def test_a_step_is_made_of_ops(checkpoint: Path) -> None:
+    """Rows, maps, rotary rows and n-grams come from the ops; what else there is: the transfer of the plan, each
+    compressor's unfinished pairs into their ring, and the hidden states where sampling finds them.
+    """
+    options = {"numerics": "official", "max_model_len": MAX_LEN, "block_size": 16, "max_num_seqs": 1}
+    with LLM(checkpoint, backend="reference", speculative="off", **options) as llm:
+        model = llm._runtime.worker.model
+        decoder = LinkedModel(model, "fp4", EagerCalls()).decoder
+        counted = OutsideOps(model.runtime.ops)
+        object.__setattr__(model.runtime, "ops", counted.ops)
+        plan = plan_of(np.random.default_rng(0), [9, 30], [1, 0])
+        with counted:
+            decoder.forward(plan)
+    num_pairs = sum(layer.ratio == 2 for layer in model.runtime.config.layer_plans if layer.owns_kv)
+    assert num_pairs and counted.names == ["copy_", *["stack", "index_put_"] * num_pairs, "copy_"]
 
 
 def test_hooks_wait_for_an_exact_plan() -> None:

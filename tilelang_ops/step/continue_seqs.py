@@ -80,14 +80,17 @@ def _line_of(
     at = num_new + place  # in the text of the step before: its look-back, first token, new tokens
     is_text = is_matched & (place <= num_lookback)
     is_draft = is_matched & (place > num_lookback) & (place < num_lookback + 1 + num_drafts)
+    width = num_lookback + 1 + num_drafts
     back = lookback + previous * num_lookback + (num_lookback - 1 - at)
-    line = tl.load(back, mask=is_text & (at < num_lookback), other=0)
-    line += tl.load(firsts + previous + at * 0, mask=is_text & (at == num_lookback), other=0)
     new = tokens + previous * (num_drafts + 1) + (at - num_lookback - 1)
-    line += tl.load(new, mask=is_text & (at > num_lookback), other=0)
-    line += tl.load(drafts + previous * num_drafts + (place - num_lookback - 1), mask=is_draft, other=0)
-    is_given = (place < num_lookback + 1 + num_drafts) & ~is_matched
-    return line + tl.load(given + place, mask=is_given, other=0)
+    draft = drafts + previous * num_drafts + (place - num_lookback - 1)
+    # At each place one of these is not masked.
+    old = tl.load(back, mask=is_text & (at < num_lookback), other=0)
+    first = tl.load(firsts + previous + at * 0, mask=is_text & (at == num_lookback), other=0)
+    following = tl.load(new, mask=is_text & (at > num_lookback), other=0)
+    guess = tl.load(draft, mask=is_draft, other=0)
+    known = tl.load(given + place, mask=(place < width) & ~is_matched, other=0)
+    return old + first + following + guess + known
 
 
 @triton.jit(do_not_specialize=["num_drafts", "num_lookback", "num_ranked"])
@@ -117,26 +120,28 @@ def continue_seqs_kernel(
 ):
     """Program (sequence)."""
     seq = tl.program_id(0).to(tl.int64)
-    before = tl.load(remap + seq)
+    # All loads stand before the first store, which would wait for its value.
+    before, own_rows, context = tl.load(remap + seq), tl.load(given_rows + seq), tl.load(given_contexts + seq)
+    max_len, cap = tl.load(max_lens + seq), tl.load(draft_caps + seq)
     is_matched = before >= 0
     previous = tl.maximum(before, 0)
-    num_new = tl.where(is_matched, tl.load(num_tokens + previous), 0)
-    context = tl.where(is_matched, tl.load(old_contexts + previous) + num_new, tl.load(given_contexts + seq))
+    num_new, old_context = tl.load(num_tokens + previous), tl.load(old_contexts + previous)
+    num_new = tl.where(is_matched, num_new, 0)
+    context = tl.where(is_matched, old_context + num_new, context)
     width = num_lookback + 1 + num_drafts
     given = given_lines + seq * width
     line = _line_of(
         tokens, drafts, firsts, lookback, given, is_matched, previous, num_new, num_drafts, num_lookback, PLACES
     )
     place = tl.arange(0, PLACES)
-    tl.store(lines + seq * width + place, line, mask=place < width)
-    tl.store(contexts + seq, context)
     number = place - num_lookback - 1
     is_missing = (number >= 0) & (number < num_drafts) & (line < 0)
     leading = tl.min(tl.where(is_missing, number, num_drafts), axis=0).to(tl.int64)
-    room = tl.maximum(tl.load(max_lens + seq) - context - 2, 0)
-    continued = tl.minimum(tl.minimum(leading, tl.load(draft_caps + seq)), room)
-    own_rows = tl.load(given_rows + seq)
-    usable = tl.where(is_matched, tl.where(num_new > 0, continued, 0), own_rows - 1)
+    room = tl.maximum(max_len - context - 2, 0)
+    continued = tl.where(num_new > 0, tl.minimum(tl.minimum(leading, cap), room), 0)
+    usable = tl.where(is_matched, continued, own_rows - 1)
+    tl.store(lines + seq * width + place, line, mask=place < width)
+    tl.store(contexts + seq, context)
     tl.store(num_rows + seq, tl.where(own_rows > 0, usable + 1, 0))
     product, limit = tl.full((), 1.0, tl.float32), tl.full((), 1.0, tl.float32)
     for k in range(num_ranked):

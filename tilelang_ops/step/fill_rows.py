@@ -93,23 +93,29 @@ def fill_rows_kernel(
     width = num_lookback + 1 + num_drafts
     place = tl.arange(0, PLACES)
     newest = lines + seq.to(tl.int64) * width + num_lookback + offset
-    tl.store(token_ids + row, tl.load(newest))
+    # All loads stand before the first store, which would wait for its value.
+    token, context = tl.load(newest), tl.load(contexts + seq)
     ngram = tl.load(newest - place, mask=place <= num_lookback, other=0)
+    slot, block = tl.load(slots + seq), tl.load(blocks + seq)
+    is_seq = row < num_seqs
+    own = lines + row.to(tl.int64) * width + num_lookback
+    own_slot, own_context = tl.load(slots + row, mask=is_seq), tl.load(contexts + row, mask=is_seq)
+    own_token = tl.load(own, mask=is_seq)
+    back = tl.load(own - 1 - place, mask=is_seq & (place < num_lookback), other=0)
+    tl.store(token_ids + row, token)
+    tl.store(positions + row, context + offset)
+    tl.store(seqs + row, tl.where(row < total, seq, -1).to(tl.int64))
+    tl.store(row_slots + row, slot)
+    tl.store(row_blocks + row, block)
+    tl.store(offsets + row, offset.to(tl.int64))
     ngram_place = ngrams + row.to(tl.int64) * (num_lookback + 1) + place
     tl.store(ngram_place, ngram, mask=(place <= num_lookback) & (num_lookback > 0))
-    tl.store(positions + row, tl.load(contexts + seq) + offset)
-    tl.store(seqs + row, tl.where(row < total, seq, -1).to(tl.int64))
-    tl.store(row_slots + row, tl.load(slots + seq))
-    tl.store(row_blocks + row, tl.load(blocks + seq))
-    tl.store(offsets + row, offset.to(tl.int64))
-    if row < num_seqs:
-        own = lines + row.to(tl.int64) * width + num_lookback
-        tl.store(first_rows + row, own_first.to(tl.int64))
-        tl.store(seq_slots + row, tl.load(slots + row))
-        tl.store(old_contexts + row, tl.load(contexts + row))
-        tl.store(firsts + row, tl.load(own))
-        back = tl.load(own - 1 - place, mask=place < num_lookback, other=0)
-        tl.store(lookback + row.to(tl.int64) * num_lookback + place, back, mask=place < num_lookback)
+    tl.store(first_rows + row, own_first.to(tl.int64), mask=is_seq)
+    tl.store(seq_slots + row, own_slot, mask=is_seq)
+    tl.store(old_contexts + row, own_context, mask=is_seq)
+    tl.store(firsts + row, own_token, mask=is_seq)
+    back_place = lookback + row.to(tl.int64) * num_lookback + place
+    tl.store(back_place, back, mask=is_seq & (place < num_lookback))
 
 
 def fill_rows(

@@ -14,7 +14,8 @@ from tilelang_ops.jit.triton_spec import TritonSpec
 MAX_RATIOS = 2
 _NUM_WARPS = 4
 _BLOCK = 256  # windows and lists of entries
-_FEW = 16  # n-grams and rotary rows
+_PARTS = 4  # of a row, and two of each ratio
+_COLUMNS = 64  # of rotary rows and n-grams
 _ALIGNED_ROWS = 16
 _FIRST_COLUMNS, _ENTRY_COLUMNS = tl.constexpr(3), tl.constexpr(6)
 
@@ -55,16 +56,29 @@ class MapSizes:
 
 
 @triton.jit
-def _copy_rope(cos, sin, out, position, row, num_rows, half, FEW: tl.constexpr):
+def _copy_rope(cos, sin, out, position, row, num_rows, half, COLUMNS: tl.constexpr):
     """Row `position` of two float32 tables of `half` columns into row `row` of out [2, num_rows, half]."""
-    for start in range(0, half, FEW):
-        column = start + tl.arange(0, FEW)
+    for start in range(0, half, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)
         inside = column < half
+        first = tl.load(cos + position * half + column, mask=inside)
+        second = tl.load(sin + position * half + column, mask=inside)
         place = out + row.to(tl.int64) * half + column
-        tl.store(place, tl.load(cos + position * half + column, mask=inside), mask=inside)
-        tl.store(
-            place + num_rows.to(tl.int64) * half, tl.load(sin + position * half + column, mask=inside), mask=inside
-        )
+        tl.store(place, first, mask=inside)
+        tl.store(place + num_rows.to(tl.int64) * half, second, mask=inside)
+
+
+@triton.jit
+def _map_window(index, out, position, slot, is_real, row, stride, window, ring, BLOCK: tl.constexpr):
+    """The first three columns, and the places of the row's window."""
+    tl.store(out, row.to(tl.int64))
+    tl.store(out + stride, tl.where(is_real, slot, -1))
+    tl.store(out + 2 * stride, position % ring)
+    for start in range(0, window, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        seen = position + (column + 1 - window)
+        place = tl.where(seen >= 0, slot * ring + tl.maximum(seen, 0) % ring, -1)
+        tl.store(index + row.to(tl.int64) * window + column, place, mask=column < window)
 
 
 @triton.jit
@@ -72,15 +86,14 @@ def _map_entries(
     blocks, out, everything, position, slot, first_block, starts_here, is_real, row, stride, block_size, ratio, ring,
     list_size, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Six columns of one ratio from out on, and the list of what the row sees; returns where its group begins."""
+    """Six columns of one ratio, and the list of what the row sees."""
     entry = position // ratio
     per_block = block_size // ratio
     num_visible = (position + 1) // ratio
     completes = is_real & ((position + 1) % ratio == 0)
     block = tl.load(blocks + first_block + entry // per_block)
-    begin = entry * ratio
     tl.store(out, num_visible)
-    tl.store(out + stride, begin)
+    tl.store(out + stride, entry * ratio)
     tl.store(out + 2 * stride, tl.where(completes, block, -1))
     tl.store(out + 3 * stride, entry % per_block)
     tl.store(out + 4 * stride, tl.where(starts_here, slot * ring + (position + ring - 1) % ring, -1))
@@ -89,7 +102,17 @@ def _map_entries(
         number = start + tl.arange(0, BLOCK)
         values = tl.where(number < num_visible, number, -1).to(tl.int64)
         tl.store(everything + row.to(tl.int64) * list_size + number, values, mask=number < list_size)
-    return begin
+
+
+@triton.jit
+def _map_ngrams(grams, vocab, ids, row, num_grams, pad, COLUMNS: tl.constexpr):
+    """Compressed ids of the row's n-gram."""
+    for start in range(0, num_grams, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)
+        inside = column < num_grams
+        token = tl.load(grams + row.to(tl.int64) * num_grams + column, mask=inside, other=0)
+        found = tl.load(vocab + tl.where(token >= 0, token, pad), mask=inside, other=0)
+        tl.store(ids + row.to(tl.int64) * num_grams + column, found, mask=inside)
 
 
 @triton.jit(
@@ -101,43 +124,36 @@ def _map_entries(
 def map_rows_kernel(
     positions, slots, seqs, first_blocks, offsets, blocks, grams, vocab, window_cos, window_sin, cos, sin,
     out, index, rope, ids, everything_a, everything_b, num_rows, stride, window, window_ring, block_size, half, pad,
-    num_grams, ratio_a, ring_a, list_a, ratio_b, ring_b, list_b, BLOCK: tl.constexpr, FEW: tl.constexpr,
+    num_grams, ratio_a, ring_a, list_a, ratio_b, ring_b, list_b, BLOCK: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Program (row)."""
-    row = tl.program_id(0)
+    """Program (row, part): a row waits for its loads, so what does not depend on each other is apart."""
+    row, part = tl.program_id(0), tl.program_id(1)
     position, slot = tl.load(positions + row), tl.load(slots + row)
     first_block, is_real = tl.load(first_blocks + row), tl.load(seqs + row) >= 0
     starts_here = tl.load(offsets + row) <= 0
-    tl.store(out + row, row.to(tl.int64))
-    tl.store(out + stride + row, tl.where(is_real, slot, -1))
-    tl.store(out + 2 * stride + row, position % window_ring)
-    for start in range(0, window, BLOCK):
-        column = start + tl.arange(0, BLOCK)
-        seen = position + (column + 1 - window)
-        found = tl.where(seen >= 0, slot * window_ring + tl.maximum(seen, 0) % window_ring, -1)
-        tl.store(index + row.to(tl.int64) * window + column, found, mask=column < window)
-    pair = 2 * num_rows.to(tl.int64) * half
-    _copy_rope(window_cos, window_sin, rope, position, row, num_rows, half, FEW)
-    _copy_rope(cos, sin, rope + pair, position, row, num_rows, half, FEW)
-    columns = out + _FIRST_COLUMNS * stride + row
-    if ratio_a > 0:
-        begin = _map_entries(
+    pair, columns = 2 * num_rows.to(tl.int64) * half, out + _FIRST_COLUMNS * stride + row
+    if part == 0:
+        _map_window(index, out + row, position, slot, is_real, row, stride, window, window_ring, BLOCK)
+    elif part == 1:
+        _copy_rope(window_cos, window_sin, rope, position, row, num_rows, half, COLUMNS)
+    elif part == 2:
+        _copy_rope(cos, sin, rope + pair, position, row, num_rows, half, COLUMNS)
+    elif part == 3:
+        _map_ngrams(grams, vocab, ids, row, num_grams, pad, COLUMNS)
+    elif part == 4:
+        _map_entries(
             blocks, columns, everything_a, position, slot, first_block, starts_here, is_real, row, stride, block_size,
             ratio_a, ring_a, list_a, BLOCK,
         )  # fmt: skip
-        _copy_rope(cos, sin, rope + 2 * pair, begin, row, num_rows, half, FEW)
-    if ratio_b > 0:
-        begin = _map_entries(
+    elif part == 5:
+        _copy_rope(cos, sin, rope + 2 * pair, position // ratio_a * ratio_a, row, num_rows, half, COLUMNS)
+    elif part == 6:
+        _map_entries(
             blocks, columns + _ENTRY_COLUMNS * stride, everything_b, position, slot, first_block, starts_here, is_real,
             row, stride, block_size, ratio_b, ring_b, list_b, BLOCK,
         )  # fmt: skip
-        _copy_rope(cos, sin, rope + 3 * pair, begin, row, num_rows, half, FEW)
-    for start in range(0, num_grams, FEW):
-        column = start + tl.arange(0, FEW)
-        inside = column < num_grams
-        token = tl.load(grams + row.to(tl.int64) * num_grams + column, mask=inside, other=0)
-        found = tl.load(vocab + tl.where(token >= 0, token, pad), mask=inside, other=0)
-        tl.store(ids + row.to(tl.int64) * num_grams + column, found, mask=inside)
+    else:
+        _copy_rope(cos, sin, rope + 3 * pair, position // ratio_b * ratio_b, row, num_rows, half, COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +210,10 @@ def map_rows(
     for (ratio, ring), size in zip(sizes.entry_rings, sizes.list_sizes, strict=True):
         numbers += [ratio, ring, size]
     numbers += [0, 1, 0] * len(unused)
-    options = {"BLOCK": _BLOCK, "FEW": _FEW, "num_warps": _NUM_WARPS, "enable_fp_fusion": False}
+    options = {"BLOCK": _BLOCK, "COLUMNS": _COLUMNS, "num_warps": _NUM_WARPS, "enable_fp_fusion": False}
     if count:
         with torch.cuda.device_of(columns):
-            map_rows_kernel[(count,)](*given, *ropes, *outputs, *numbers, **options)
+            map_rows_kernel[count, _PARTS + 2 * num_ratios](*given, *ropes, *outputs, *numbers, **options)
     return MappedRows(columns[:, :count], index, rope, ids, lists)
 
 
@@ -205,4 +221,4 @@ def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all models."""
     floats, integers = ["*fp32"] * 4, "*i64"
     signature = (*[integers] * 8, *floats, integers, integers, "*fp32", *[integers] * 3, *["i32"] * 14)
-    return [TritonSpec("step.map_rows", map_rows_kernel, signature, {"BLOCK": _BLOCK, "FEW": _FEW}, _NUM_WARPS)]
+    return [TritonSpec("step.map_rows", map_rows_kernel, signature, {"BLOCK": _BLOCK, "COLUMNS": _COLUMNS}, _NUM_WARPS)]
