@@ -11,8 +11,7 @@ from deepinfer.core.device_outcome import DeviceOutcome
 class OutcomeColumns:
     """The columns of `outcome` on their way: the number of new tokens, G + 1 tokens, G drafts, G confidences.
 
-    Sampling writes the tokens' columns itself. `pack_drafts` only launches operations on static tensors, so that a
-    captured graph may hold it.
+    Sampling and the draft pass write them.
     """
 
     def __init__(self, outcome: DeviceOutcome) -> None:
@@ -21,12 +20,6 @@ class OutcomeColumns:
         self._table = table = outcome.columns
         self._host = torch.zeros(table.shape, dtype=table.dtype, pin_memory=table.device.type == "cuda")
         self._values = self._host.numpy()
-
-    def pack_drafts(self, num_seqs: int) -> None:
-        """Copy drafts and confidences of the first sequences into their columns on the device."""
-        _, _, drafts, confidences = self._parts(self._table[:num_seqs])
-        drafts.copy_(self._outcome.draft_ids[:num_seqs])
-        confidences.copy_(self._outcome.confidences[:num_seqs])
 
     def send(self, num_seqs: int) -> None:
         """Launch the transfer of the first rows to the host."""

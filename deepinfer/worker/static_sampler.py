@@ -122,7 +122,6 @@ class StaticSampler:
         def draft() -> None:
             rows = step.rows.narrowed(0, bucket)  # so that one graph serves all numbers of rows
             drafter.follow(rows, self._rules.first(bucket), kinds, self._outcome)
-            self._columns.pack_drafts(bucket)
 
         self._decoder.calls.run(("draft", bucket, kinds), draft)
         if self._sampler.pool is not None:

@@ -12,10 +12,12 @@ from deepinfer.models.deepseek_v41.draft_model import DraftModel
 from deepinfer.sampling.draw_kinds import DrawKinds
 from deepinfer.sampling.row_rules import INDEX_WORD
 from deepinfer.sampling.row_words import RowWords
-from deepinfer.sampling.step_rules import StepRules
+from deepinfer.sampling.step_rules import POOL_SLOT, StepRules
 from deepinfer.sampling.step_sampler import StepSampler
 from deepinfer.worker.draft_loop import draft_loop
 from deepinfer.worker.draft_proposer import SCORE_LIMIT
+from tilelang_ops.sampling.anchor_drafts import anchor_drafts
+from tilelang_ops.sampling.leave_drafts import LeftDrafts, leave_drafts
 
 
 class StepDrafter:
@@ -60,27 +62,19 @@ class StepDrafter:
             kinds: of these rules.
             outcome: its first S rows have tokens.
         """
-        num_seqs = len(rules.values)
-        counts = outcome.num_tokens[:num_seqs]
-        last = rows.context_lens + counts - 1
-        is_wanted = (counts > 0) & (last + self.num_drafts < self._max_positions)
-        newest = outcome.tokens[:num_seqs].gather(1, (counts - 1).clamp(min=0)[:, None])[:, 0]
-        anchors, positions = torch.where(is_wanted, newest, 0), torch.where(is_wanted, last, 0)
-        words = rules.words.clone(memory_format=torch.contiguous_format)
-        words[:, INDEX_WORD] += counts  # the output index that the first draft speaks about
-        in_pool = is_wanted & (rules.pool_slots >= 0)
-        pool_places = torch.where(in_pool, rules.pool_slots * self.num_drafts, -1)
-        where = DraftAnchors(anchors, positions, rows.seq_slots, is_wanted)
+        starts = anchor_drafts(
+            (outcome.tokens, outcome.num_tokens),
+            rows.context_lens,
+            rules.values,
+            slot_column=POOL_SLOT,
+            num_drafts=self.num_drafts,
+            max_positions=self._max_positions,
+        )
+        where = DraftAnchors(starts.tokens, starts.positions, rows.seq_slots, starts.is_wanted)
         block = self._draft.forward(where, self._caches, self.num_drafts)
-        first = (RowWords(words, kinds), pool_places)
-        ids, kept, scores = draft_loop(self._draft, block, self._sampler, anchors, first)
+        first = (RowWords(starts.words, kinds), starts.pool_places)
+        ids, kept, scores = draft_loop(self._draft, block, self._sampler, starts.tokens, first)
         if self._sampler.pool is not None and kinds.draws:
-            self._sampler.pool.store(rules, in_pool, words[:, INDEX_WORD], kept)
-        wanted = is_wanted[:, None]
-        outcome.draft_ids[:num_seqs].copy_(torch.where(wanted, ids, -1))
-        outcome.confidences[:num_seqs].copy_(torch.where(wanted, self._confidences(scores), 0.0))
-
-    def _confidences(self, scores: torch.Tensor) -> torch.Tensor:
-        """As `DraftProposer` has them: float32 [S, G] of scores float32 [S, G], in float64 in between."""
-        scaled = (scores.to(torch.float64) / self._temperatures).clamp(-SCORE_LIMIT, SCORE_LIMIT)
-        return (1.0 / (1.0 + torch.exp(-scaled.nan_to_num()))).to(torch.float32)
+            self._sampler.pool.store(rules, starts.pool_places >= 0, starts.words[:, INDEX_WORD], kept)
+        left = LeftDrafts(outcome.draft_ids, outcome.confidences, outcome.columns)
+        leave_drafts(ids, scores, starts.is_wanted, self._temperatures, left, limit=SCORE_LIMIT)

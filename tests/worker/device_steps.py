@@ -230,6 +230,8 @@ def check_device_steps(
         both = torch.cat((outcome.num_tokens[:, None], outcome.tokens), dim=1)[: buckets[1]]
         assert torch.equal(outcome.columns[: buckets[1], : NUM_DRAFTS + 2], both.double())
         np.testing.assert_array_equal(outcome.draft_ids[:num_seqs].cpu(), draft_ids)
+        drafted = torch.cat((outcome.draft_ids, outcome.confidences.double()), dim=1)[: buckets[1]]
+        assert torch.equal(outcome.columns[: buckets[1], NUM_DRAFTS + 2 :], drafted)
         # exp of another library, in float64 and rounded
         np.testing.assert_allclose(outcome.confidences[:num_seqs].cpu(), confidences, rtol=1e-6)
         num_judged += int(plan.num_drafts.sum())

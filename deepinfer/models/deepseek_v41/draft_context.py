@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from deepinfer.core.cache_tensors import CacheTensors, VectorCache
 from deepinfer.core.draft_anchors import DraftAnchors
 from deepinfer.core.probe import Probe
+from deepinfer.models.deepseek_v41.rope import Rope, RopeTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,13 @@ class DraftContext:
     block_rows: torch.Tensor
     block_places: torch.Tensor
     is_real: torch.Tensor | None = None
+    _ropes: dict[int, Rope] = field(default_factory=dict)
+
+    def rope(self, table: RopeTable) -> Rope:
+        """(cos, sin) of the block rows, looked up once for all stages."""
+        if id(table) not in self._ropes:  # tables live as long as the model
+            self._ropes[id(table)] = table.at(self.positions)
+        return self._ropes[id(table)]
 
     @classmethod
     def build(cls, anchors: DraftAnchors, caches: CacheTensors, sizes: tuple[int, int]) -> DraftContext:

@@ -60,7 +60,7 @@ class DraftStage:
         return self.ffn_hc.write(streams, self.moe(x, ctx), mixing), mixing.pre
 
     def _attend(self, x: torch.Tensor, ctx: DraftContext) -> torch.Tensor:
-        rope = self._rope.at(ctx.positions)
+        rope = ctx.rope(self._rope)
         window = ctx.gather(ctx.caches.window[self._cache_id])
         kv = self.projections.key_value(x)
         self.projections.store_key_value(kv, rope, window, (ctx.block_rows, ctx.block_places))
