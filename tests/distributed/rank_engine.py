@@ -64,12 +64,17 @@ def _opened(
     owners: list[int],
 ) -> tuple[EngineRuntime, dict[int, Request]]:
     """This rank's engine, and its requests by number."""
+    replica, place = divmod(rank, sizes.get("context_parallel_size", 1))
+    own = {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
+    return open_engine(rank, model, sizes, options), own
+
+
+def open_engine(rank: int, model: str | None, sizes: dict[str, int], options: dict[str, Any]) -> EngineRuntime:
+    """This rank's engine."""
     device = device_of(options.get("device", "cpu"), rank)
     groups = _groups(rank, tuple(sizes.items()), device)
     config = EngineConfig.create(model=model, **options | sizes | {"device": str(device)})
-    runtime = EngineRuntime.build(config, read_environment(), groups=groups)
-    replica, place = divmod(rank, groups.sizes.context_parallel_size)
-    return runtime, {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
+    return EngineRuntime.build(config, read_environment(), groups=groups)
 
 
 @cache
