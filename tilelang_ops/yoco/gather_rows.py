@@ -1,4 +1,4 @@
-"""Rows of a tensor by index: what the consumer layers keep of streams, read weights and inputs."""
+"""Rows of a tensor by index: streams, read weights and inputs that consumer layers keep, keys of draft passes."""
 
 import math
 from typing import Any
@@ -12,6 +12,7 @@ from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
 
 _THREADS = 128
+_GROUP = 32  # elements of a packed vector that share a scale byte
 _WORDS = 4  # of a thread: 16 bytes
 
 
@@ -48,6 +49,9 @@ def gather_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 
 
 def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
-    """Streams, read weights and the input of the boundary layer's sublayer."""
-    widths = (sizes.num_streams * sizes.hidden_size // 2, sizes.num_streams, sizes.hidden_size // 2)
+    """Streams, read weights, the input of the boundary layer's sublayer; with drafts, packed vectors of windows."""
+    widths = [sizes.num_streams * sizes.hidden_size // 2, sizes.num_streams, sizes.hidden_size // 2]
+    vector_bytes = sizes.head_dim + sizes.head_dim // _GROUP
+    if sizes.num_drafts and vector_bytes % 4 == 0:
+        widths.append(vector_bytes // 4)
     return [KernelSpec("yoco.gather_rows", gather_rows_kernel, {"words": words}) for words in widths]

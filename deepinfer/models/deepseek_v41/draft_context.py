@@ -10,6 +10,7 @@ from deepinfer.core.cache_tensors import CacheTensors, VectorCache
 from deepinfer.core.draft_anchors import DraftAnchors
 from deepinfer.core.probe import Probe
 from deepinfer.models.deepseek_v41.rope import Rope, RopeTable
+from deepinfer.ops.contract import Ops
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class DraftContext:
         caches: all cache tensors; the draft windows are keyed behind the target layers.
         probe: records nothing: rows of a draft pass are no rows of the step.
         positions: [R * G] position of each block row: P + 1 .. P + G.
-        context_slots: [R, W] state slot, and
-        context_positions: [R, W] position P - W + 1 .. P, negative before the start.
+        ring_places: [R * (W + G)] place in the rings, slot * ring + p % ring, of each workspace row: of positions
+            P - W + 1 .. P + G. Those before the start and those of the block have some place that exists.
         key_index: [R * G, W + G] workspace rows that each block row attends to, -1 for absent.
         block_rows: [R * G] workspace row of each block row, and
         block_places: [R * G] zeros: a workspace is a cache of units with one entry.
@@ -34,8 +35,7 @@ class DraftContext:
     caches: CacheTensors
     probe: Probe
     positions: torch.Tensor
-    context_slots: torch.Tensor
-    context_positions: torch.Tensor
+    ring_places: torch.Tensor
     key_index: torch.Tensor
     block_rows: torch.Tensor
     block_places: torch.Tensor
@@ -54,28 +54,20 @@ class DraftContext:
         window, block = sizes
         last_positions, is_real = anchors.last_positions, anchors.is_real
         device, num_requests = last_positions.device, last_positions.shape[0]
-        context = last_positions[:, None] + torch.arange(1 - window, 1, device=device)
-        places = torch.arange(num_requests, device=device)[:, None] * (window + block)
-        keys = places + torch.arange(window + block, device=device)
-        visible = torch.cat((context >= 0, torch.ones_like(context[:, :1]).bool().expand(-1, block)), dim=1)
-        key_index = torch.where(visible, keys, -1)
-        positions = last_positions[:, None] + torch.arange(1, block + 1, device=device)
+        at = last_positions[:, None] + torch.arange(1 - window, block + 1, device=device)
+        keys = torch.arange(num_requests * (window + block), device=device).view(at.shape)
+        positions, ring = at[:, window:].reshape(-1), caches.window_ring
         return cls(
             caches=caches,
             probe=Probe(),
-            positions=positions.reshape(-1),
-            context_slots=anchors.state_slots[:, None].expand(-1, window),
-            context_positions=context,
-            key_index=key_index.repeat_interleave(block, dim=0),
+            positions=positions,
+            ring_places=(anchors.state_slots[:, None] * ring + at % ring).view(-1),
+            key_index=torch.where(at >= 0, keys, -1).repeat_interleave(block, dim=0),
             block_rows=keys[:, window:].reshape(-1),
-            block_places=torch.zeros_like(positions).view(-1),
+            block_places=torch.zeros_like(positions),
             is_real=None if is_real is None else is_real.repeat_interleave(block),
         )
 
-    def gather(self, cache: VectorCache) -> VectorCache:
-        """A workspace with the context keys from a ring; those of the blocks are to be stored."""
-        num_requests, window = self.context_slots.shape
-        num_keys, num_bytes = self.key_index.shape[1], cache.data.shape[2]
-        workspace = cache.data.new_empty((num_requests, num_keys, num_bytes))
-        workspace[:, :window] = cache.data[self.context_slots, self.context_positions % cache.num_entries]
-        return VectorCache(workspace.view(-1, 1, num_bytes), cache.format)
+    def gather(self, cache: VectorCache, ops: Ops) -> VectorCache:
+        """A workspace with the context keys from a ring; those of the blocks are to be stored over what is there."""
+        return VectorCache(ops.gather_rows(cache.data.flatten(0, 1), self.ring_places).unsqueeze(1), cache.format)

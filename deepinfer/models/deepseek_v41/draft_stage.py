@@ -61,7 +61,7 @@ class DraftStage:
 
     def _attend(self, x: torch.Tensor, ctx: DraftContext) -> torch.Tensor:
         rope = ctx.rope(self._rope)
-        window = ctx.gather(ctx.caches.window[self._cache_id])
+        window = ctx.gather(ctx.caches.window[self._cache_id], self._runtime.ops)
         kv = self.projections.key_value(x)
         self.projections.store_key_value(kv, rope, window, (ctx.block_rows, ctx.block_places))
         heads = self._runtime.ops.sparse_attention(
