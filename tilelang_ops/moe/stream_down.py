@@ -63,12 +63,12 @@ def _row_out(order: Any, num_assigned: Any) -> Any:
 
 
 @hand_synced
-def stream_down_kernel(arch: str, dim: int, hidden_dim: int, sizes: tuple[int, ...], stages: int) -> Any:
+def stream_down_kernel(arch: str, dim: int, hidden_dim: int, sizes: tuple[int, ...], stages: int, words: int, registers: tuple[int, int]) -> Any:
     """out[assignment at sorted place p] = bf16(w2 of its expert @ hidden[p]); the shared expert's follow behind.
 
     hidden is what `stream_gate_up_kernel` leaves. An item is 256 columns of a tile.
     """
-    shape = StreamShape(hidden_dim, dim, 1, sizes, stages)
+    shape = StreamShape(hidden_dim, dim, 1, sizes, stages, words, registers)
     width = padded(hidden_dim)
     num_places, num_tiles = T.dynamic("num_places"), T.dynamic("num_tiles")
     num_listed, num_words, num_scales = T.dynamic("num_listed"), T.dynamic("num_words"), T.dynamic("num_scales")

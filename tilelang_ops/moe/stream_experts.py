@@ -28,9 +28,11 @@ class StreamForm:
 
     sizes: tuple[int, ...]
     stages: int
+    words: int = 2
+    registers: tuple[int, int] = (56, 224)
 
     def statics(self) -> dict[str, object]:
-        return {"sizes": self.sizes, "stages": self.stages}
+        return {"sizes": self.sizes, "stages": self.stages, "words": self.words, "registers": self.registers}
 
 
 _FORMS = (StreamForm((8,), 8), StreamForm((24,), 6), StreamForm((64, 80), 4))

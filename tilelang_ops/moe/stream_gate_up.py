@@ -118,13 +118,13 @@ def _weight_of(place_weights: Any) -> Any:
 
 
 @hand_synced
-def stream_gate_up_kernel(arch: str, dim: int, hidden_dim: int, sizes: tuple[int, ...], stages: int) -> Any:
+def stream_gate_up_kernel(arch: str, dim: int, hidden_dim: int, sizes: tuple[int, ...], stages: int, words: int, registers: tuple[int, int]) -> Any:
     """hidden[p] = Q8/32(gated product of the row at sorted place p), of all experts' tiles; the shared one's behind.
 
     x and hidden are values in operand order (`operand_place`), columns beyond D and I zeros. An item is 128 hidden
     columns of a tile.
     """
-    shape = StreamShape(dim, hidden_dim, 2, sizes, stages)
+    shape = StreamShape(dim, hidden_dim, 2, sizes, stages, words, registers)
     width, hidden_width = padded(dim), padded(hidden_dim)
     num_rows, num_places, num_tiles = T.dynamic("num_rows"), T.dynamic("num_places"), T.dynamic("num_tiles")
     num_listed, num_words, num_scales = T.dynamic("num_listed"), T.dynamic("num_words"), T.dynamic("num_scales")

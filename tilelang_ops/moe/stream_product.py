@@ -19,31 +19,31 @@ def _low_slot(shape: StreamShape, warpgroup: Any, tile: int, lane_row: Any, warp
     return index * 32 + warp * 8 + lane_row if shape.stacks == 2 else index * 64 + warp * 16 + lane_row
 
 
-def _decode_half(shape: StreamShape, fp8: bool) -> Any:
-    """Macro: four steps' operands, of 16 columns of a lane, to `operands` from `to` on."""
+def _decode_part(shape: StreamShape, fp8: bool) -> Any:
+    """Macro: a group of steps' operands, two for each word of eight columns of a lane's rows, to `operands` from `to` on."""
 
     @T.macro
-    def decode(half: int, tile: int, to: int, words: Any, factors: Any, operands: Any) -> None:
-        for i in T.unroll(2):
+    def decode(part: int, tile: int, to: int, words: Any, factors: Any, operands: Any) -> None:
+        for v in T.unroll(shape.words):
             if fp8:
                 T.call_extern(
                     "void",
                     "moe_operand_e4m3",
-                    T.address_of(words[tile * 8 + i * 2]),
-                    T.address_of(words[tile * 8 + 4 + i * 2]),
+                    T.address_of(words[tile * 8 + (part * shape.words + v) * 2]),
+                    T.address_of(words[tile * 8 + 4 + (part * shape.words + v) * 2]),
                     factors[tile * 2],
                     factors[tile * 2 + 1],
-                    T.address_of(operands[to + i * 8]),
+                    T.address_of(operands[to + v * 8]),
                 )
             else:
                 T.call_extern(
                     "void",
                     "moe_operand_e2m1",
-                    words[tile * 8 + half * 2 + i],
-                    words[tile * 8 + 4 + half * 2 + i],
+                    words[tile * 8 + part * shape.words + v],
+                    words[tile * 8 + 4 + part * shape.words + v],
                     factors[tile * 2],
                     factors[tile * 2 + 1],
-                    T.address_of(operands[to + i * 8]),
+                    T.address_of(operands[to + v * 8]),
                 )
 
     return decode
@@ -72,13 +72,14 @@ def _load_stage(shape: StreamShape, fp8: bool) -> Any:
 def multiply_tile(shape: StreamShape, fp8: bool, columns: int) -> Any:
     """Macro: acc f32 [tiles, columns / 2] of a lane = its weight rows times `columns` activation rows, over all of K.
 
-    A stage is multiplied in halves of 64 columns, FP8's is one. A lane decodes for one of its tiles while the other is
+    A stage is multiplied in groups of `words` times 32 columns. A lane decodes for one of its tiles while the other is
     multiplied. `ring` int32 [3] counts along: slot of the next stage, the phase of its barrier, slot of the next quad
     of blocks.
     """
-    load, decode = _load_stage(shape, fp8), _decode_half(shape, fp8)
+    load, decode = _load_stage(shape, fp8), _decode_part(shape, fp8)
     per_tile, tiles = columns // 2, tuple(range(shape.tiles))
-    per_block, halves = (2, 1) if fp8 else (1, 2)
+    per_block, parts = (2, 2 // shape.words) if fp8 else (1, 4 // shape.words)
+    steps = 2 * shape.words  # of a group, 16 columns each
 
     @T.macro
     def release(thread: Any, behind: int, ring: Any, empty: Any) -> None:
@@ -90,7 +91,7 @@ def multiply_tile(shape: StreamShape, fp8: bool, columns: int) -> Any:
     def multiply(thread: Any, acc: Any, ring: Any, full: Any, empty: Any, shared: Any, descriptor: Any) -> None:
         words = T.alloc_local((shape.tiles * 8,), "int32")
         factors = T.alloc_local((shape.tiles * 2,), "int32")
-        operands = T.alloc_local((shape.tiles * 16,), "uint32")
+        operands = T.alloc_local((shape.tiles * steps * 4,), "uint32")
         stage = T.alloc_local((2,), "int32")  # slot, quad's slot
         for i in T.unroll(3):
             ring[i] = T.shfl_sync(ring[i], 0)  # the same in all lanes, which the compiler has to know
@@ -106,16 +107,16 @@ def multiply_tile(shape: StreamShape, fp8: bool, columns: int) -> Any:
                 ring[0] = 0
                 ring[1] ^= 1
             load(step // per_block, stage[0], stage[1], thread // 128, thread, shared, words, factors)
-            for half in tuple(range(halves)):
+            for part in tuple(range(parts)):
                 for tile in tiles:
                     T.warpgroup_wait(shape.tiles - 1)
-                    if half == 0 and tile == shape.tiles - 1:  # noqa: SIM102 - known while compiling
+                    if part == 0 and tile == shape.tiles - 1:  # noqa: SIM102 - known while compiling
                         if step > 0:
                             release(thread, 2, ring, empty)
-                    decode(half, tile, tile * 16, words, factors, operands)
+                    decode(part, tile, tile * steps * 4, words, factors, operands)
                     T.warpgroup_fence_operand(acc, num_regs=shape.tiles * per_tile)
                     T.warpgroup_arrive()
-                    for j in T.unroll(4):
+                    for j in T.unroll(steps):
                         T.ptx_wgmma_rs(
                             "float32",
                             f"m64n{columns}k16",
@@ -124,9 +125,14 @@ def multiply_tile(shape: StreamShape, fp8: bool, columns: int) -> Any:
                             "bf16",
                             "fp32",
                             operands.data,
-                            tile * 16 + j * 4,
+                            tile * steps * 4 + j * 4,
                             descriptor.data,
-                            (stage[0] * shape.x_bytes + half * shape.panel_bytes + j * 32) >> 4,
+                            (
+                                stage[0] * shape.x_bytes
+                                + part * steps // 4 * shape.panel_bytes
+                                + (part * steps % 4 + j) * 32
+                            )
+                            >> 4,
                             acc.data,
                             tile * per_tile,
                             1,

@@ -34,10 +34,11 @@ class StreamShape:
         stacks: 2: gate and up, half of a block's weight rows each; 1.
         sizes: a product is done for the next of these numbers of activation rows, multiples of 8, ascending.
         stages: copies in flight.
+        words: weight words of a lane's row, 8 columns each, that are decoded for one group of products: 1 or 2.
+        registers: of a thread that copies and of one that multiplies, in place of equal shares.
         tiles: tiles of 64 weight rows of a multiplying warpgroup.
         consumers: threads that multiply: two warpgroups.
         copiers: threads that copy, a whole warpgroup so that it can give up registers.
-        registers: of a thread that copies and of one that multiplies, in place of equal shares.
     """
 
     k: int
@@ -45,10 +46,11 @@ class StreamShape:
     stacks: int
     sizes: tuple[int, ...]
     stages: int
+    words: int = 2
+    registers: tuple[int, int] = (56, 224)
     tiles: ClassVar[int] = 2
     consumers: ClassVar[int] = 256
     copiers: ClassVar[int] = 128
-    registers: ClassVar[tuple[int, int]] = (56, 224)
 
     @property
     def tile_rows(self) -> int:
