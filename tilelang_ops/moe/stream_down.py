@@ -63,7 +63,9 @@ def _row_out(order: Any, num_assigned: Any) -> Any:
 
 
 @hand_synced
-def stream_down_kernel(arch: str, dim: int, hidden_dim: int, sizes: tuple[int, ...], stages: int, words: int, registers: tuple[int, int]) -> Any:
+def stream_down_kernel(
+    arch: str, dim: int, hidden_dim: int, sizes: tuple[int, ...], stages: int, words: int, registers: tuple[int, int]
+) -> Any:
     """out[assignment at sorted place p] = bf16(w2 of its expert @ hidden[p]); the shared expert's follow behind.
 
     hidden is what `stream_gate_up_kernel` leaves. An item is 256 columns of a tile.

@@ -23,10 +23,14 @@ class StreamForm:
 
     Attributes:
         sizes: of tiles, in activation rows; a product is done for the next of them.
+        costs: of a tile of each size, microseconds.
         stages: copies in flight.
+        words: weight words that are decoded for one group of products, see `StreamShape`.
+        registers: of a thread that copies and of one that multiplies.
     """
 
     sizes: tuple[int, ...]
+    costs: tuple[float, ...]
     stages: int
     words: int = 2
     registers: tuple[int, int] = (56, 224)
@@ -34,19 +38,39 @@ class StreamForm:
     def statics(self) -> dict[str, object]:
         return {"sizes": self.sizes, "stages": self.stages, "words": self.words, "registers": self.registers}
 
+    def cost(self, num_rows: float) -> float:
+        """Of an expert of so many rows, which its tiles share evenly, in steps of eight (`expert_layout`)."""
+        tiles = math.ceil(num_rows / self.sizes[-1])
+        rows = math.ceil(num_rows / max(tiles, 1) / 8) * 8
+        return tiles * next(cost for size, cost in zip(self.sizes, self.costs, strict=True) if rows <= size)
 
-_FORMS = (StreamForm((8,), 8), StreamForm((24,), 6), StreamForm((64, 80), 4))
+
+# Costs: time of 96 to 10,240 rows of a V4.1-Flash layer on one H200 (doc/performance.md), less 0.1 us a row for what is
+# around both products, by tile. From 112 rows on, a group of products of two words would not fit into the registers
+# beside the sums, and the compiler would wait for each product.
+_MANY = (40, 232)
+_FORMS = (
+    StreamForm((8,), (6.7,), 8),
+    StreamForm((24,), (7.5,), 6),
+    StreamForm((48,), (8.9,), 5),
+    StreamForm((64, 80), (9.8, 10.9), 4),
+    StreamForm((96,), (11.8,), 4),
+    StreamForm((112,), (13.4,), 3, 1, _MANY),
+    StreamForm((152,), (15.8,), 3, 1, _MANY),
+)
+_SPREAD = ((-2, 1), (-1, 4), (0, 6), (1, 4), (2, 1))  # (standard deviations, weight): about normal
 
 
 def stream_form(num_assigned: int, num_experts: int) -> StreamForm:
-    """The first form whose tile holds the rows of most experts: their mean and two standard deviations (Poisson).
+    """The form of the least expected cost, the smaller of equals, where an expert's rows are spread as Poisson's.
 
-    An expert with more than that has its weights copied and decoded again for each tile. Which form it is changes no
-    bit of a row's result.
+    An expert of more rows than a tile has its weights copied and decoded again for each tile. Which form it is changes
+    no bit of a row's result.
     """
     mean = num_assigned / num_experts
-    wanted = mean + 2.0 * math.sqrt(mean)
-    return next((form for form in _FORMS if wanted <= form.sizes[-1]), _FORMS[-1])
+    deviation = math.sqrt(mean)
+    counts = [(max(mean + times * deviation, 0.0), weight) for times, weight in _SPREAD]
+    return min(_FORMS, key=lambda form: sum(weight * form.cost(count) for count, weight in counts))
 
 
 def stream_experts(

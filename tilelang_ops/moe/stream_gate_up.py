@@ -118,7 +118,9 @@ def _weight_of(place_weights: Any) -> Any:
 
 
 @hand_synced
-def stream_gate_up_kernel(arch: str, dim: int, hidden_dim: int, sizes: tuple[int, ...], stages: int, words: int, registers: tuple[int, int]) -> Any:
+def stream_gate_up_kernel(
+    arch: str, dim: int, hidden_dim: int, sizes: tuple[int, ...], stages: int, words: int, registers: tuple[int, int]
+) -> Any:
     """hidden[p] = Q8/32(gated product of the row at sorted place p), of all experts' tiles; the shared one's behind.
 
     x and hidden are values in operand order (`operand_place`), columns beyond D and I zeros. An item is 128 hidden

@@ -20,7 +20,7 @@ def _low_slot(shape: StreamShape, warpgroup: Any, tile: int, lane_row: Any, warp
 
 
 def _decode_part(shape: StreamShape, fp8: bool) -> Any:
-    """Macro: a group of steps' operands, two for each word of eight columns of a lane's rows, to `operands` from `to` on."""
+    """Macro: a group of steps' operands, two for each word of a lane's rows, to `operands` from `to` on."""
 
     @T.macro
     def decode(part: int, tile: int, to: int, words: Any, factors: Any, operands: Any) -> None:
