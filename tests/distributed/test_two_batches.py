@@ -138,8 +138,8 @@ def test_who_splits():
     many, few = np.array([3000, 2500]), np.array([700])
     for mode, ranks, device, expected in (
         ("off", 4, "cuda", False),
-        ("auto", 4, "cuda", True),
-        ("auto", 2, "cuda", False),  # 4,096 rows in each half are asked for
+        ("auto", 8, "cuda", True),
+        ("auto", 4, "cuda", False),  # 4,096 rows in each half are asked for
         ("auto", 2, "cpu", True),
         ("on", 2, "cuda", True),
         ("on", 1, "cpu", False),
