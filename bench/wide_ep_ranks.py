@@ -22,6 +22,7 @@ from deepinfer.distributed.expert_placement import ExpertPlacement
 from deepinfer.distributed.place_table import PlaceTable
 from deepinfer.distributed.rank_comm import RankComm
 from deepinfer.distributed.rank_groups import RankGroups
+from deepinfer.distributed.row_bytes import row_bytes
 from deepinfer.distributed.row_packing import RowPacking
 from deepinfer.distributed.static_exchange import StaticExchange
 from deepinfer.distributed.take_turns import take_turns
@@ -135,7 +136,7 @@ def exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int], rows
     """One layer's dispatch and combine without experts, and all-to-alls of the same bytes (the floor)."""
     comm, place = comm_of(rank, device, num_ranks), place_of(rank, device)
     dim, top_k, num_experts = shape["hidden_size"], shape["num_experts_per_tok"], shape["n_routed_experts"]
-    spread = ExpertExchange(comm, num_experts, 0)
+    spread = ExpertExchange(comm, num_experts, 0, place)
     packing = RowPacking(dim, quantize=True, act_dtype=torch.bfloat16)
     numbers = torch.Generator().manual_seed(rank)
     ids = torch.rand((rows, num_experts), generator=numbers).topk(top_k).indices.to(place)
@@ -190,7 +191,7 @@ def static_exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int
     comm, place = comm_of(rank, device, num_ranks), place_of(rank, device)
     dim, top_k, num_experts = shape["hidden_size"], shape["num_experts_per_tok"], shape["n_routed_experts"]
     placement = ExpertPlacement.initial(1, num_experts, ExpertPlacement.round_up(num_experts, 0, num_ranks), num_ranks)
-    spread = StaticExchange(comm, PlaceTable(placement, comm.rank, False), placement.slots_per_rank)
+    spread = StaticExchange(comm, PlaceTable(placement, comm.rank, False, place), placement.slots_per_rank, place)
     packing = RowPacking(dim, quantize=False, act_dtype=torch.bfloat16)
     numbers = torch.Generator().manual_seed(rank)
     ids = torch.rand((rows, num_experts), generator=numbers).topk(top_k).indices.to(place)
@@ -198,8 +199,8 @@ def static_exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int
     inputs = (x, ids, torch.rand((rows, top_k), generator=numbers).to(place))
     is_real = torch.ones(rows, dtype=torch.bool, device=place)
     outputs = torch.zeros((num_ranks * rows * top_k, dim), dtype=torch.bfloat16, device=place)
-    packed, back = packing.pack(x, ids, inputs[2]), packing.as_bytes(outputs)
-    call = replayed(place, lambda: spread.run(inputs, is_real, lambda *_: outputs))
+    packed, back = packing.pack(x, ids, inputs[2]), row_bytes(outputs)
+    call = replayed(place, lambda: spread.run(inputs, is_real, lambda *_, likely: outputs))
     return {
         "static_us": microseconds(place, call),
         "static_floor_us": microseconds(place, replayed(place, lambda: comm.gather_evenly(packed)))

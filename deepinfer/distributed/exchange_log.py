@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import torch
 
+from deepinfer.core.device_clock import DeviceClock, Mark
 from deepinfer.distributed.in_flight import InFlight
 
 Activity = Literal["compute", "wait", "exchange"]
-_Mark: TypeAlias = "int | torch.cuda.Event"
 
 
 class LoggedSpan(NamedTuple):
@@ -38,8 +38,8 @@ class ExchangeLog:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._notes: list[tuple[Activity, str, int, _Mark, list[_Mark]]] | None = None
+        self._clock = DeviceClock(device)
+        self._notes: list[tuple[Activity, str, int, Mark, list[Mark]]] | None = None
 
     @property
     def is_on(self) -> bool:
@@ -58,7 +58,7 @@ class ExchangeLog:
             known.synchronize()
         now = time.perf_counter_ns()
 
-        def ns(mark: _Mark) -> int:
+        def ns(mark: Mark) -> int:
             if isinstance(mark, int):
                 return mark
             assert isinstance(known, torch.cuda.Event), "marks of one device"
@@ -67,15 +67,11 @@ class ExchangeLog:
         ended = (note for note in notes if note[-1])  # what nobody waited for may not have
         return [LoggedSpan(activity, name, part, ns(begin), ns(end)) for activity, name, part, begin, (end,) in ended]
 
-    def mark(self) -> _Mark:
+    def mark(self) -> Mark:
         """Now; on a GPU where its current stream stands."""
-        if self._device.type != "cuda":
-            return time.perf_counter_ns()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self._device))
-        return event
+        return self._clock.mark()
 
-    def note(self, activity: Activity, name: str, part: int, begin: _Mark) -> None:
+    def note(self, activity: Activity, name: str, part: int, begin: Mark) -> None:
         """It ends now."""
         if self._notes is not None:
             self._notes.append((activity, name, part, begin, [self.mark()]))
@@ -83,6 +79,6 @@ class ExchangeLog:
     def follow(self, flight: InFlight, part: int) -> None:
         """It has just begun."""
         if self._notes is not None:
-            ends: list[_Mark] = []
+            ends: list[Mark] = []
             self._notes.append(("exchange", flight.name, part, self.mark(), ends))
             flight.call_behind(lambda: ends.append(self.mark()))

@@ -12,6 +12,7 @@ from deepinfer.distributed.expert_placement import ExpertPlacement
 from deepinfer.distributed.in_flight import InFlight, Turns
 from deepinfer.distributed.place_table import PlaceTable
 from deepinfer.distributed.rank_comm import RankComm
+from deepinfer.distributed.row_bytes import row_bytes
 from deepinfer.distributed.row_packing import RowPacking
 from deepinfer.distributed.static_exchange import StaticExchange
 
@@ -57,11 +58,19 @@ class ExpertExchange:
     placement: ExpertPlacement
     own_experts: list[int]
 
-    def __init__(self, comm: RankComm, num_experts: int, num_redundant: int, counts_picks: bool = True) -> None:
+    def __init__(
+        self,
+        comm: RankComm,
+        num_experts: int,
+        num_redundant: int,
+        device: torch.device,
+        counts_picks: bool = True,
+    ) -> None:
         """Args:
         comm: the ranks.
         num_experts: logical experts of the layer.
         num_redundant: places beyond them, at least.
+        device: of the rows.
         counts_picks: whether `ExpertBalancer` will ask how often each expert is picked.
         """
         self._comm = comm
@@ -69,8 +78,8 @@ class ExpertExchange:
         self.weights: tuple[torch.Tensor, ...] = ()
         num_places = ExpertPlacement.round_up(num_experts, num_redundant, comm.size)
         placement = ExpertPlacement.initial(1, num_experts, num_places, comm.size)
-        self.table = PlaceTable(placement, comm.rank, counts_picks)
-        self.static = StaticExchange(comm, self.table, placement.slots_per_rank)
+        self.table = PlaceTable(placement, comm.rank, counts_picks, device)
+        self.static = StaticExchange(comm, self.table, placement.slots_per_rank, device)
         self.place_by(placement)
 
     def place_by(self, placement: ExpertPlacement) -> None:
@@ -119,7 +128,7 @@ class ExpertExchange:
         rows = packing.pack(x[row], targets.slots, weights[row])
         came = yield self._comm.start_rows(rows, rows_out, rows_in, "dispatch")
         outputs = self._compute(packing.unpack(came, weights.shape[1]), sum(pairs_out), compute)
-        returned = yield self._comm.start_rows(packing.as_bytes(outputs), pairs_out, pairs_back, "combine")
+        returned = yield self._comm.start_rows(row_bytes(outputs), pairs_out, pairs_back, "combine")
         parts = outputs.new_empty((*weights.shape, x.shape[1]))
         parts[targets.picks] = packing.of_bytes(returned)
         return parts

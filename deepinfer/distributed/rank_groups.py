@@ -32,6 +32,7 @@ class RankGroups:
         context: those of this rank's replica, which share the rows of a prefill step; None for one rank.
         experts: those that share the routed experts; None where this rank has them all.
         engram: those that share the Engram tables; None where this rank reads whole ones.
+        device: of this rank's steps.
         split: whether they compute the step at hand in two halves.
         log: notes, while somebody traces, what the halves do.
         step: what the ranks in lockstep have agreed on about the step at hand.
@@ -42,6 +43,7 @@ class RankGroups:
     context: RankComm | None
     experts: RankComm | None
     engram: RankComm | None
+    device: torch.device
     split: BatchSplit
     log: ExchangeLog
     step: AgreedStep = field(default_factory=AgreedStep)
@@ -52,7 +54,7 @@ class RankGroups:
             return None
         sizes = self.sizes
         balances = sizes.expert_rebalance_interval > 0
-        return ExpertExchange(self.experts, num_experts, sizes.num_redundant_experts, balances)
+        return ExpertExchange(self.experts, num_experts, sizes.num_redundant_experts, self.device, balances)
 
     def row_shards(self, num_rows: int) -> RowShards | None:
         """For an Engram table with so many rows; None where this rank reads the whole table."""
@@ -85,7 +87,7 @@ class RankGroups:
         split = BatchSplit(
             sizes.two_batch_overlap, sizes.expert_parallel_size, device.type, sizes.context_parallel_size
         )
-        return cls(sizes, lockstep, context, experts, engram, split, ExchangeLog(device))
+        return cls(sizes, lockstep, context, experts, engram, device, split, ExchangeLog(device))
 
 
 def join_world(address: tuple[str, int], rank: int, num_ranks: int, device: torch.device) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from deepinfer.distributed.row_bytes import row_bytes
 from deepinfer.ops.reference.dequantize_fp8_group32 import dequantize_fp8_group32
 from deepinfer.ops.reference.quantize_fp8_group32 import quantize_fp8_group32
 
@@ -28,11 +29,13 @@ class RowPacking:
 
     def pack(self, x: torch.Tensor, slots: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """x [n, D], slots int64 [n, k] (-1: none), weights float32 [n, k] -> uint8 [n, bytes]."""
-        values = [self.as_bytes(x.to(self.act_dtype))]
+        values: tuple[torch.Tensor, ...]
         if self.quantize:
             codes, scales = quantize_fp8_group32(x)
-            values = [codes.view(torch.uint8), scales]
-        return torch.cat((*values, _bytes_of(slots.to(torch.int32)), _bytes_of(weights)), dim=1)
+            values = (codes.view(torch.uint8), scales)
+        else:
+            values = (row_bytes(x.to(self.act_dtype)),)
+        return torch.cat((*values, row_bytes(slots.to(torch.int32)), row_bytes(weights)), dim=1)
 
     def unpack(self, rows: torch.Tensor, num_picks: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The inverse: x as act_dtype [n, D], slots int64 [n, k], weights float32 [n, k]."""
@@ -45,19 +48,9 @@ class RowPacking:
             x = self.of_bytes(values)
         return x, _values_of(slots, torch.int32).to(torch.int64), _values_of(weights, torch.float32)
 
-    def as_bytes(self, outputs: torch.Tensor) -> torch.Tensor:
-        """act_dtype [n, D] -> uint8 [n, bytes]."""
-        return _bytes_of(outputs)
-
     def of_bytes(self, rows: torch.Tensor) -> torch.Tensor:
-        """The inverse of `as_bytes`."""
+        """Values act_dtype [n, D] of what `row_bytes` made of them."""
         return _values_of(rows, self.act_dtype)
-
-
-def _bytes_of(values: torch.Tensor) -> torch.Tensor:
-    num_bytes = values.shape[1] * values.element_size()
-    # Flat in between: a dimension of size one may have any stride.
-    return values.reshape(-1).view(torch.uint8).view(values.shape[0], num_bytes)
 
 
 def _values_of(rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

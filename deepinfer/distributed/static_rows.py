@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from deepinfer.distributed.rank_comm import RankComm
+from deepinfer.distributed.row_bytes import row_bytes
 
 
 class StaticRows:
@@ -36,14 +37,10 @@ class StaticRows:
             [T, R * d].
         """
         comm, (num_rows, num_each) = self._comm, rows.shape
-        everyone = comm.gather_evenly(_as_bytes(rows)).view(torch.int64)
+        everyone = comm.gather_evenly(row_bytes(rows)).view(torch.int64)
         is_own = everyone // self._per_rank == comm.rank
         values = look_up(torch.where(is_own, everyone - comm.rank * self._per_rank, -1))
-        returned = comm.exchange_evenly(_as_bytes(values)).view(values.dtype)
+        returned = comm.exchange_evenly(row_bytes(values)).view(values.dtype)
         owners = (rows.clamp(min=0) // self._per_rank).flatten()
         numbers = torch.arange(num_rows * num_each, device=rows.device)
         return returned.view(comm.size, num_rows * num_each, -1)[owners, numbers].view(num_rows, -1)
-
-
-def _as_bytes(values: torch.Tensor) -> torch.Tensor:
-    return values.reshape(-1).view(torch.uint8).view(values.shape[0], -1)

@@ -58,8 +58,9 @@ def graph_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
         return 0
     sizes = decode_sizes(config, model_config)
     buckets = DecodeBuckets.build(sizes, model_config.index_topk)
-    kinds_of_passes = (2 if config.parallel.lockstep_size > 1 else 1) if sizes.num_drafts else 0
-    num_graphs = 2 * len(buckets.rows) + kinds_of_passes * len(buckets.seqs)
+    num_graphs = 2 * len(buckets.rows)
+    if sizes.num_drafts:
+        num_graphs += len(buckets.seqs) * (2 if config.parallel.lockstep_size > 1 else 1)
     return pool_bytes(config, model_config) + LIBRARY_WORKSPACE + _GRAPH_BYTES * num_graphs
 
 

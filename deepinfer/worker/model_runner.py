@@ -11,6 +11,7 @@ import torch
 
 from deepinfer._C import StepPlan as NativePlan
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.device_clock import DeviceClock
 from deepinfer.core.engine_request import EngineRequest
 from deepinfer.core.step_executor import StepExecutor
 from deepinfer.core.step_ms import StepMs
@@ -23,7 +24,6 @@ from deepinfer.worker.cache_copies import copy_cache_units
 from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.native_decoder import NativeDecoder
 from deepinfer.worker.peer_steps import PeerSteps
-from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.step_marks import StepMarks
 from deepinfer.worker.token_chooser import TokenChooser, first_sample_rows
 
@@ -82,7 +82,7 @@ class ModelRunner:
         chooser: TokenChooser,
         proposer: DraftProposer | None,
         num_valid_ids: int,
-        clock: StepClock | None = None,
+        clock: DeviceClock | None = None,
         decoder: NativeDecoder | None = None,
         static: StaticSampler | None = None,
         peers: PeerSteps | None = None,

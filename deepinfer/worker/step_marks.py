@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from deepinfer.core.device_clock import DeviceClock, Mark
 from deepinfer.core.step_ms import StepMs
-from deepinfer.worker.step_clock import Mark, StepClock
 
 
 class StepMarks:
     """Notes of one step, on a clock that may be missing: then nobody wants to know, and nothing is noted."""
 
-    def __init__(self, clock: StepClock | None) -> None:
+    def __init__(self, clock: DeviceClock | None) -> None:
         self._clock = clock
         self._marks: list[Mark] = []
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from deepinfer.config.engine_config import EngineConfig
 from deepinfer.core.cache_tensors import CacheTensors
+from deepinfer.core.device_clock import DeviceClock
 from deepinfer.core.probe import Probe
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.ops.select import SelectedBackend
@@ -16,7 +17,6 @@ from deepinfer.worker.draft_proposer import DraftProposer
 from deepinfer.worker.executors import Executors
 from deepinfer.worker.model_runner import ModelRunner
 from deepinfer.worker.peer_steps import PeerSteps
-from deepinfer.worker.step_clock import StepClock
 from deepinfer.worker.token_chooser import TokenChooser
 from deepinfer.worker.token_samplers import draft_memory, draft_pool, token_sampler
 
@@ -67,7 +67,7 @@ class StepParts:
             TokenChooser(executors.target, sampler, probe, pool or memory),
             proposer,
             num_ids,
-            StepClock(device) if config.speculative.is_curve_corrected else None,
+            DeviceClock(device) if config.speculative.is_curve_corrected else None,
             executors.decoder if memory is None else None,  # its drafts are those of coupled acceptance
             static,
             peers,

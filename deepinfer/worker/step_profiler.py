@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from deepinfer.core.device_clock import DeviceClock
 from deepinfer.core.draft_executor import DraftExecutor
 from deepinfer.core.draft_requests import DraftRequests
 from deepinfer.core.step_executor import StepExecutor
 from deepinfer.worker.scratch_plan import ScratchPlan
 from deepinfer.worker.static_executor import StaticExecutor
-from deepinfer.worker.step_clock import StepClock
 
 if TYPE_CHECKING:  # it loads kernels
     from deepinfer.worker.static_sampler import StaticSampler
@@ -70,7 +70,7 @@ class StepProfiler:
         self._draft = draft
         self._space = space
         self._num_drafts = num_drafts
-        self._clock = StepClock(device)
+        self._clock = DeviceClock(device)
         room = min(space.max_model_len, space.num_blocks * space.block_size) - num_drafts - 1
         self._context_len = max(0, min(space.context_len, room))
 

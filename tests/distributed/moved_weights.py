@@ -18,7 +18,7 @@ def follow_placements(rank: int, kind: str, size: int, num_experts: int, num_red
     device = device_of(kind, rank)
     comm = RankGroups.join(ParallelConfig(size, expert_parallel_size=size), rank, device).experts
     assert comm is not None
-    layers = [ExpertExchange(comm, num_experts, num_redundant) for _ in range(2)]
+    layers = [ExpertExchange(comm, num_experts, num_redundant, device) for _ in range(2)]
     for layer, exchange in enumerate(layers):
         exchange.weights = expected(exchange.own_experts, layer, device)
     balancer = ExpertBalancer(comm, layers, interval=100, num_steps=4)

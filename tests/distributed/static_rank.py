@@ -56,7 +56,7 @@ def exchange_both_ways(rank: int, size: int, experts: tuple[int, int], quantize:
     groups = RankGroups.join(ParallelConfig(size, expert_parallel_size=size), rank, place)
     comm = groups.experts or groups.lockstep  # one rank has a group of its own alone
     comm.meet(place)
-    ways = _BothWays(ExpertExchange(comm, *experts), RowPacking(DIM, quantize, ACT[quantize]), place)
+    ways = _BothWays(ExpertExchange(comm, *experts, place), RowPacking(DIM, quantize, ACT[quantize]), place)
     gen, own = torch.Generator().manual_seed(8), torch.Generator().manual_seed(rank)  # the same on all ranks; not so
     num_picks, is_idle = 0, size > 1 and rank == 0
     for num_rows in (1, 5, 16):
@@ -83,7 +83,6 @@ class _BothWays:
         self._inputs: dict[int, tuple[torch.Tensor, ...]] = {}
         self._factors = torch.arange(exchange.num_experts, device=device) / 4 + 1
         self._own = torch.tensor(exchange.own_experts, device=device)
-        exchange.static.follow(device)
 
     def move(self, gen: torch.Generator) -> None:
         """To a random placement."""
@@ -129,7 +128,7 @@ class _BothWays:
             )
         return self._inputs[num_rows]
 
-    def _compute(self, x: torch.Tensor, slots: torch.Tensor, weights: torch.Tensor, *_: int) -> torch.Tensor:
+    def _compute(self, x: torch.Tensor, slots: torch.Tensor, weights: torch.Tensor, **_: int) -> torch.Tensor:
         """Nothing comes of a pick that is none."""
         values = x[:, None] * (self._factors[self._own[slots]] * weights)[..., None]
         return torch.where(slots[..., None] >= 0, values, torch.nan).flatten(0, 1).to(self._packing.act_dtype)

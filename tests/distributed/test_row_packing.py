@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from deepinfer.core.cache_spec import KVRounding
+from deepinfer.distributed.row_bytes import row_bytes
 from deepinfer.distributed.row_packing import RowPacking
 from deepinfer.ops import reference
 
@@ -34,4 +35,4 @@ def test_other_rows_travel_as_they_are(num_rows):
     packing = RowPacking(33, False, torch.float32)
     got, slots, weights = packing.unpack(packing.pack(x, torch.zeros(num_rows, 3).long(), torch.ones(num_rows, 3)), 3)
     assert torch.equal(got, x) and slots.shape == weights.shape == (num_rows, 3)
-    assert torch.equal(packing.of_bytes(packing.as_bytes(x)), x)
+    assert torch.equal(packing.of_bytes(row_bytes(x)), x)

@@ -14,7 +14,7 @@ from tilelang_ops.jit.arch import arch_of
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.numeric.e8m0 import decode_e8m0
 from tilelang_ops.numeric.group32 import COLUMNS_A_LANE, quantize_lane
-from tilelang_ops.numeric.rotate import rotated_even, rotated_odd
+from tilelang_ops.numeric.rotate import rotate_lane_back
 
 WIDE = 128  # columns of a scale
 _THREADS = 128
@@ -61,13 +61,7 @@ def quantize_wide_kernel(arch: str, dim: int, head_dim: int, rope_dim: int) -> A
                 if rope_dim:
                     tail = column % head_dim - (head_dim - rope_dim)
                     if tail >= 0:
-                        for i in T.unroll(COLUMNS_A_LANE // 2):
-                            angle[0] = cos[row, tail // 2 + i]
-                            angle[1] = -sin[row, tail // 2 + i]  # the inverse
-                            pair[0] = T.Cast("float32", values[2 * i])
-                            pair[1] = T.Cast("float32", values[2 * i + 1])
-                            values[2 * i] = T.Cast("bfloat16", rotated_even(pair[0], pair[1], angle[0], angle[1]))
-                            values[2 * i + 1] = T.Cast("bfloat16", rotated_odd(pair[0], pair[1], angle[0], angle[1]))
+                        rotate_lane_back(values, pair, angle, cos, sin, row, tail // 2)
             quantize_lane(values, codes, result, scale, False)
             wide[0] = T.max(scale[0], T.shfl_xor(scale[0], 4))
             wide[0] = T.max(wide[0], T.shfl_xor(wide[0], 8))

@@ -14,7 +14,7 @@ from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.numeric.group32 import COLUMNS_A_LANE, quantize_lane, store_lane
-from tilelang_ops.numeric.rotate import rotated_even, rotated_odd
+from tilelang_ops.numeric.rotate import rotate_lane_back
 
 _THREADS = 128
 
@@ -57,13 +57,7 @@ def rotate_quantize_kernel(arch: str, num_heads: int, head_dim: int, rope_dim: i
                 for i in T.vectorized(COLUMNS_A_LANE):
                     values[i] = heads[row, column + i]
                 if tail >= 0:
-                    for i in T.unroll(COLUMNS_A_LANE // 2):
-                        angle[0] = cos[row, tail // 2 + i]
-                        angle[1] = -sin[row, tail // 2 + i]  # the inverse
-                        pair[0] = T.Cast("float32", values[2 * i])
-                        pair[1] = T.Cast("float32", values[2 * i + 1])
-                        values[2 * i] = T.Cast("bfloat16", rotated_even(pair[0], pair[1], angle[0], angle[1]))
-                        values[2 * i + 1] = T.Cast("bfloat16", rotated_odd(pair[0], pair[1], angle[0], angle[1]))
+                    rotate_lane_back(values, pair, angle, cos, sin, row, tail // 2)
             quantize_lane(values, codes, result, scale, rounded)
             if column < dim:
                 store_lane(row, column, result, scale, out, scales)

@@ -53,8 +53,9 @@ class Engram:
         elif ctx.is_real is not None:
             memory = self._shards.static.run(torch.where(ctx.is_real[:, None], rows, -1), self._look_up)
         else:
-            memory = ops.engram_lookup(*self._fetch(self._shards, rows))
-        projected = ops.quantized_linear(memory.to(act), self.wkv, quantize=self._runtime.quantize, out_dtype=act)
+            small, *table = self._fetch(self._shards, rows)
+            memory = ops.engram_lookup(small, *table).to(act)
+        projected = ops.quantized_linear(memory, self.wkv, quantize=self._runtime.quantize, out_dtype=act)
         num_streams, dim = config.hc_mult, config.hidden_size
         keys = projected[:, : num_streams * dim].view(-1, num_streams, dim)
         value = projected[:, num_streams * dim :]

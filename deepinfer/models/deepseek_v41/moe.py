@@ -42,7 +42,6 @@ class MoE:
         self.w3 = weights.experts(own, "w3")
         self.w2 = weights.experts(own, "w2")
         if self.exchange is not None:
-            self.exchange.static.follow(self.gate_weight.device)
             stacks = (self.w1, self.w3, self.w2)
             self.exchange.weights = tuple(part for stack in stacks for part in (stack.codes, stack.scales))
         shared = weights.under("shared_experts")
@@ -95,7 +94,7 @@ class MoE:
         picked = self._route(x, ctx)
         if ctx.is_real is not None:
             rows = (x, picked.ids, picked.weights)
-            parts = exchange.static.run(rows, ctx.is_real, self._picks)
+            parts = exchange.static.run(rows, ctx.is_real, self._moe)
             return self._runtime.ops.sum_experts(parts, self._shared(x))
         targets = exchange.begin(picked.ids)
         shared = self._shared(x)
@@ -111,10 +110,6 @@ class MoE:
     def _packing(self) -> RowPacking:
         runtime = self._runtime
         return RowPacking(runtime.config.hidden_size, runtime.quantize, runtime.act_dtype)
-
-    def _picks(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, likely: int) -> torch.Tensor:
-        """Outputs [T * k, D] of picks, of which about `likely` are in places of this rank."""
-        return self._moe(x, ids, weights, likely=likely)
 
     def _moe(
         self,
