@@ -20,7 +20,7 @@ from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.scratch_plan import ScratchPlan
 from deepinfer.worker.static_decoder import StaticDecoder
 from deepinfer.worker.static_executor import StaticExecutor
-from tests.gpu.graph_nodes import pool_size
+from tests.gpu.graph_pool import pool_size
 from tests.gpu.slice_model import write_slice
 from tests.worker.decode_chains import Resolver, check_chain
 from tests.worker.linked_model import LinkedModel

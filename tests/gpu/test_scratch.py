@@ -11,7 +11,7 @@ from deepinfer import LLM, SamplingParams
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.worker.decode_setup import graph_bytes, pool_bytes
 from deepinfer.worker.gpu_scratch import GpuScratch
-from tests.gpu.graph_nodes import pool_size
+from tests.gpu.graph_pool import pool_size
 from tests.gpu.slice_model import write_slice
 
 SEQS, PREFILL, DRAFTS = 64, 8192, 5

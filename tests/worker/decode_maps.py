@@ -102,14 +102,13 @@ def check_maps(seed: int, count: int, ops: Ops, device: torch.device) -> None:
 
     positions, slots = integers(0, max_len, count), integers(0, num_slots, count)
     positions[: count // 4] = integers(0, 3, count // 4)
-    rows = DecodeRows.allocate(count, count, device)
-    made = {
-        "positions": positions,
-        "state_slots": slots,
-        "first_blocks": slots * per_seq,
-        "seqs": integers(-1, 3, count),
-    }
-    rows = replace(rows, **made)
+    rows = replace(
+        DecodeRows.allocate(count, count, device),
+        positions=positions,
+        state_slots=slots,
+        first_blocks=slots * per_seq,
+        seqs=integers(-1, 3, count),
+    )
     ropes = [torch.randn(max_len, half, device=device) for half in (8, 8, 8, 8)]
     for entry_rings, num_grams, topk, ring in (
         (((1, 1), (2, 5)), 4, 64, 37),

@@ -5,7 +5,7 @@ import torch.nn.functional as functional
 
 from tilelang_ops.gemm.quantize_wide import WIDE
 
-HAS_LIBRARY = hasattr(functional, "scaled_mm")  # later than the first torch that sums bf16 into float32 outputs
+HAS_LIBRARY = hasattr(functional, "scaled_mm")  # a torch that has it also has `mm` of bf16 with float32 results
 
 Operand = tuple[torch.Tensor, torch.Tensor]  # codes and scales
 

@@ -26,10 +26,9 @@ def multiply(
     x: torch.Tensor, weight: torch.Tensor, num_groups: int, out_dtype: torch.dtype, batch_invariant: bool
 ) -> torch.Tensor:
     """x bf16 [T, G*K] times bf16 weight [G*R, K], block-diagonal for G > 1 -> out_dtype [T, G*R]."""
-    many = num_groups == 1 and not batch_invariant
-    if many and takes_library(x.shape[0], *weight.shape, arch_of(x.device)):
-        return plain_product(x, weight, out_dtype)
     arch, rows, by_rows = arch_of(x.device), x.shape[0], _by_rows(x.shape[0], weight.shape[0], batch_invariant)
+    if num_groups == 1 and not batch_invariant and takes_library(rows, *weight.shape, arch):
+        return plain_product(x, weight, out_dtype)
     scales = torch.empty((1, 1), dtype=torch.uint8, device=x.device)  # an argument that bf16 weights have no use for
     if not by_rows and takes_split(rows, *weight.shape, num_groups, batch_invariant):
         return multiply_split(x, weight, scales, num_groups, out_dtype)

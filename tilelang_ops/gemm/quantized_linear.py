@@ -31,8 +31,8 @@ def quantized_linear(
     """
     if takes_few(x.shape[0], *codes.shape, 1, batch_invariant):
         return multiply_few(x, None, codes, scales, 1, out_dtype)
-    many = out_dtype is torch.bfloat16 and not batch_invariant
-    if many and takes_wide(x.shape[0], *codes.shape, 1, arch_of(x.device)):
+    may_recode = out_dtype is torch.bfloat16 and not batch_invariant
+    if may_recode and takes_wide(x.shape[0], *codes.shape, 1, arch_of(x.device)):
         return multiply_wide(x, None, codes, scales, 1)
     return multiply_quantized(
         partial(quantize_for_product, x),

@@ -79,14 +79,22 @@ def tile_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: i
             decode_row(code_words, scale_bytes, pairs, half, dim)
 
     @T.macro
-    def look_ahead(num_visible: Any, first_block: Any, ahead: Any, row: Any, last: Any, least: Any, lane: Any) -> None:
-        """What row `row` + lane sees, 0 for one that is left out, and where its keys begin."""
-        mine = T.alloc_var("int32")
-        mine = T.min(row + lane, last)
-        ahead[0] = T.Cast("int32", num_visible[mine])
-        ahead[1] = T.Cast("int32", first_block[mine])
-        if row + lane > last or ahead[0] <= least:
-            ahead[0] = 0
+    def see_pair(rows: Any, ahead: Any, g: Any, limits: Any, lane: Any, seen: Any, starts: Any) -> None:
+        """What both rows of pair g see, 0 for one that is left out; where `starts` is given, where their keys begin."""
+        num_visible, first_block = rows
+        begin, last, least = limits
+        if g % (_LANES // _ROWS) == 0:
+            row = begin + g * _ROWS + lane
+            mine = T.alloc_var("int32")
+            mine = T.min(row, last)
+            ahead[0] = T.Cast("int32", num_visible[mine])
+            ahead[1] = T.Cast("int32", first_block[mine])
+            if row > last or ahead[0] <= least:
+                ahead[0] = 0
+        for r in T.unroll(_ROWS):
+            seen[r] = T.shfl_sync(ahead[0], g % (_LANES // _ROWS) * _ROWS + r)
+            if starts is not None:
+                starts[r] = T.shfl_sync(ahead[1], g % (_LANES // _ROWS) * _ROWS + r)
 
     @T.prim_func
     def tile_scores(
@@ -132,10 +140,7 @@ def tile_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: i
             if thread >= 128 * warpgroups:
                 for g in T.serial(T.ceildiv(last + 1 - begin, _ROWS)):
                     row = begin + g * _ROWS
-                    if g % (_LANES // _ROWS) == 0:
-                        look_ahead(num_visible, first_block, ahead, row, last, least, lane)
-                    for r in T.unroll(_ROWS):
-                        seen[r] = T.shfl_sync(ahead[0], g % (_LANES // _ROWS) * _ROWS + r)
+                    see_pair((num_visible, first_block), ahead, g, (begin, last, least), lane, seen, None)
                     if part * tile < T.max(seen[0], seen[1]):
                         T.mbarrier_wait_parity(free[turn % stages], (turn // stages & 1) ^ 1)
                         T.tma_copy(
@@ -162,11 +167,7 @@ def tile_scores_kernel(arch: str, num_heads: int, dim: int, entries_per_block: i
                 key = part * tile + thread // _LANES * 16 + lane // 4
                 for g in T.serial(T.ceildiv(last + 1 - begin, _ROWS)):
                     row = begin + g * _ROWS
-                    if g % (_LANES // _ROWS) == 0:
-                        look_ahead(num_visible, first_block, ahead, row, last, least, lane)
-                    for r in T.unroll(_ROWS):
-                        seen[r] = T.shfl_sync(ahead[0], g % (_LANES // _ROWS) * _ROWS + r)
-                        starts[r] = T.shfl_sync(ahead[1], g % (_LANES // _ROWS) * _ROWS + r)
+                    see_pair((num_visible, first_block), ahead, g, (begin, last, least), lane, seen, starts)
                     if part * tile < T.max(seen[0], seen[1]):
                         T.mbarrier_wait_parity(full[turn % stages], turn // stages & 1)
                         passes = T.if_then_else(starts[0] == starts[1], 1, 2)

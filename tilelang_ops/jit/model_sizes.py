@@ -8,7 +8,9 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class ModelSizes:
     """Compile-time sizes. All are element counts; names are those of the checkpoint's config where it has them.
-    `expert_places`: places for experts that one of several ranks has of a layer; any numbers, of draft stages too.
+
+    `expert_places` has the numbers of places for experts that one rank may have in a layer, or in a draft stage, where
+    ranks share the experts; else it is empty.
     """
 
     hidden_size: int

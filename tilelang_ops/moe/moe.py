@@ -1,7 +1,5 @@
 """Mixture of experts: routed FP4 experts and the shared FP8 expert of a step's rows."""
 
-import math
-
 import torch
 
 from tilelang_ops.jit.arch import arch_of, is_sm100
@@ -49,11 +47,12 @@ def moe(
     if x.shape[0] == 0:
         return torch.empty_like(x)
     experts = ExpertWeights(routed, shared)
-    share = 1.0 if likely is None else likely / max(ids.numel(), 1)
+    likely = ids.numel() if likely is None else likely
     if x.shape[0] <= rows_per_pass:
-        return _one_pass(x, ids, weights, experts, limit, batch_invariant, share)
+        return _one_pass(x, ids, weights, experts, limit, batch_invariant, likely)
     parts = zip(x.split(rows_per_pass), ids.split(rows_per_pass), weights.split(rows_per_pass), strict=True)
-    return torch.cat([_one_pass(*part, experts, limit, batch_invariant, share) for part in parts])
+    same = (experts, limit, batch_invariant)
+    return torch.cat([_one_pass(*part, *same, -(-likely * len(part[0]) // len(x))) for part in parts])
 
 
 def _one_pass(
@@ -63,10 +62,9 @@ def _one_pass(
     experts: ExpertWeights,
     limit: float,
     batch_invariant: bool,
-    share: float,
+    likely: int,
 ) -> torch.Tensor:
     num_rows, top_k = ids.shape
-    likely = math.ceil(num_rows * top_k * share)
     if not batch_invariant and takes_few(num_rows, likely, experts):
         out = few_experts(x, ids, weights, experts, limit, likely)
     elif is_sm100(arch_of(x.device)):

@@ -16,6 +16,9 @@ from tilelang_ops.moe.stream_down import stream_down_kernel
 from tilelang_ops.moe.stream_gate_up import stream_gate_up_kernel
 from tilelang_ops.moe.stream_shape import padded
 
+# (standard deviations, weight): about the normal distribution, which numbers of rows (Poisson's) are near to.
+_SPREAD = ((-2, 1 / 16), (-1, 1 / 4), (0, 3 / 8), (1, 1 / 4), (2, 1 / 16))
+
 
 @dataclass(frozen=True, slots=True)
 class StreamForm:
@@ -44,6 +47,11 @@ class StreamForm:
         rows = math.ceil(num_rows / max(tiles, 1) / 8) * 8
         return tiles * next(cost for size, cost in zip(self.sizes, self.costs, strict=True) if rows <= size)
 
+    def expected_cost(self, mean: float) -> float:
+        """Of an expert whose number of rows has this mean."""
+        deviation = math.sqrt(mean)
+        return sum(weight * self.cost(max(mean + times * deviation, 0.0)) for times, weight in _SPREAD)
+
 
 # Costs: time of 96 to 10,240 rows of a V4.1-Flash layer on one H200 (doc/performance.md), less 0.1 us a row for what is
 # around both products, by tile. From 112 rows on, a group of products of two words would not fit into the registers
@@ -58,19 +66,15 @@ _FORMS = (
     StreamForm((112,), (13.4,), 3, 1, _MANY),
     StreamForm((152,), (15.8,), 3, 1, _MANY),
 )
-_SPREAD = ((-2, 1), (-1, 4), (0, 6), (1, 4), (2, 1))  # (standard deviations, weight): about normal
 
 
 def stream_form(num_assigned: int, num_experts: int) -> StreamForm:
-    """The form of the least expected cost, the smaller of equals, where an expert's rows are spread as Poisson's.
+    """The form of the least expected cost, the smaller of equals.
 
     An expert of more rows than a tile has its weights copied and decoded again for each tile. Which form it is changes
     no bit of a row's result.
     """
-    mean = num_assigned / num_experts
-    deviation = math.sqrt(mean)
-    counts = [(max(mean + times * deviation, 0.0), weight) for times, weight in _SPREAD]
-    return min(_FORMS, key=lambda form: sum(weight * form.cost(count) for count, weight in counts))
+    return min(_FORMS, key=lambda form: form.expected_cost(num_assigned / num_experts))
 
 
 def stream_experts(

@@ -46,8 +46,8 @@ class StreamShape:
     stacks: int
     sizes: tuple[int, ...]
     stages: int
-    words: int = 2
-    registers: tuple[int, int] = (56, 224)
+    words: int
+    registers: tuple[int, int]
     tiles: ClassVar[int] = 2
     consumers: ClassVar[int] = 256
     copiers: ClassVar[int] = 128

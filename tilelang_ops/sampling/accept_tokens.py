@@ -37,9 +37,9 @@ class EndRules:
 
     Attributes:
         values: int64 [S, W] contiguous.
-        live_column: 1 for a sequence that gets tokens, else 0.
-        stop_column: the first of
-        num_stops: columns, at most 32, with ids; -1 for none.
+        live_column: of `values`, with 1 for a sequence that gets tokens, else 0.
+        stop_column: of `values`, the first with a token behind which the text ends; -1 for none.
+        num_stops: columns with such tokens, side by side, at most 32.
     """
 
     values: torch.Tensor
@@ -55,8 +55,8 @@ class NewTokens:
     Attributes:
         tokens: int64 [., G + 1]; -1 behind the last.
         num_tokens: int64 [.].
-        draft_ids: int64 [., G], all -1: no drafts follow yet; and
-        confidences: float32 [., G], all 0.
+        draft_ids: int64 [., G]; all become -1, as no drafts follow yet.
+        confidences: float32 [., G]; all become 0.
         columns: float64 [., 3 G + 2], of which the number of tokens and the tokens are written, side by side.
     """
 
@@ -120,6 +120,7 @@ def accept_tokens_kernel(
 
 def accept_tokens(step: StepTokens, rules: EndRules, new: NewTokens) -> None:
     """Write the new tokens of S sequences, at most G + 1 each."""
+    assert rules.num_stops <= _MAX_STOPS, f"{rules.num_stops} stop columns; the kernel reads {_MAX_STOPS}"
     num_seqs, num_drafts = len(rules.values), new.draft_ids.shape[1]
     given = (step.tokens, step.token_ids, step.first_rows, step.num_rows, rules.values)
     written = (new.tokens, new.num_tokens, new.draft_ids, new.confidences, new.columns)

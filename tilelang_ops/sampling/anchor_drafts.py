@@ -10,7 +10,7 @@ import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_spec import TritonSpec
-from tilelang_ops.sampling.row_rule import INDEX, NUM_FIELDS
+from tilelang_ops.sampling.row_rule import FIELD_PLACES, INDEX, NUM_FIELDS
 
 _NUM_WARPS = 1
 
@@ -92,7 +92,7 @@ def anchor_drafts(
     is_wanted = torch.empty(contexts.shape, dtype=torch.bool, device=contexts.device)
     words = torch.empty((len(contexts), NUM_FIELDS), dtype=torch.int64, device=contexts.device)
     numbers = (num_drafts, new[0].shape[1], max_positions, rules.shape[1], slot_column, NUM_FIELDS)
-    options = {"FIELDS": _places(), "num_warps": _NUM_WARPS, "enable_fp_fusion": False}
+    options = {"FIELDS": FIELD_PLACES, "num_warps": _NUM_WARPS, "enable_fp_fusion": False}
     if len(contexts):
         with torch.cuda.device_of(contexts):
             anchor_drafts_kernel[(len(contexts),)](
@@ -101,14 +101,10 @@ def anchor_drafts(
     return DraftStarts(tokens, positions, is_wanted, words, places)
 
 
-def _places() -> int:
-    return int(triton.next_power_of_2(NUM_FIELDS))
-
-
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all models with drafts."""
     if not sizes.num_drafts:
         return []
     signature = (*["*i64"] * 6, "*i1", "*i64", "*i64", *["i32"] * 6)
-    statics = {"FIELDS": _places()}
+    statics = {"FIELDS": FIELD_PLACES}
     return [TritonSpec("sampling.anchor_drafts", anchor_drafts_kernel, signature, statics, _NUM_WARPS)]

@@ -7,6 +7,7 @@ import triton.language as tl
 
 # Fields of a rule int64 [7].
 NUM_FIELDS = 7
+FIELD_PLACES = 8  # of a vector over them
 SEED = tl.constexpr(0)
 PROMPT_HASH = tl.constexpr(1)
 INDEX = tl.constexpr(2)  # of the output token

@@ -8,7 +8,7 @@ import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_spec import TritonSpec
-from tilelang_ops.sampling.row_rule import INDEX, NUM_FIELDS
+from tilelang_ops.sampling.row_rule import FIELD_PLACES, INDEX, NUM_FIELDS
 
 _NUM_WARPS = 1
 
@@ -33,18 +33,14 @@ def spread_rules(rules: torch.Tensor, seqs: torch.Tensor, first_rows: torch.Tens
         first_rows: int64 [S].
     """
     words = torch.empty((len(seqs), NUM_FIELDS), dtype=torch.int64, device=seqs.device)
-    options = {"FIELDS": _places(), "num_warps": _NUM_WARPS, "enable_fp_fusion": False}
+    options = {"FIELDS": FIELD_PLACES, "num_warps": _NUM_WARPS, "enable_fp_fusion": False}
     if len(seqs):
         with torch.cuda.device_of(seqs):
             spread_rules_kernel[(len(seqs),)](rules, seqs, first_rows, words, rules.shape[1], NUM_FIELDS, **options)
     return words
 
 
-def _places() -> int:
-    return int(triton.next_power_of_2(NUM_FIELDS))
-
-
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all models."""
     signature = ("*i64", "*i64", "*i64", "*i64", "i32", "i32")
-    return [TritonSpec("sampling.spread_rules", spread_rules_kernel, signature, {"FIELDS": _places()}, _NUM_WARPS)]
+    return [TritonSpec("sampling.spread_rules", spread_rules_kernel, signature, {"FIELDS": FIELD_PLACES}, _NUM_WARPS)]

@@ -23,7 +23,6 @@ class PlanFields:
         remap: [S] a sequence's place in the step before, or -1.
         num_rows, context_lens, max_lens, draft_caps, state_slots, first_blocks: [S].
         lines: [S, L + 1 + G] look-back with the nearest token last, newest token, drafts; -1 for none.
-        num_draft_rows: [1].
         rate_factors: float32 [G].
     """
 
@@ -35,7 +34,6 @@ class PlanFields:
     state_slots: torch.Tensor
     first_blocks: torch.Tensor
     lines: torch.Tensor
-    num_draft_rows: torch.Tensor
     rate_factors: torch.Tensor
 
 

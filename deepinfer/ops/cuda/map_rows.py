@@ -22,11 +22,16 @@ def map_rows(
     if len(geometry.entry_rings) > kernels.MAX_RATIOS:
         return reference.map_rows(batch, geometry, ropes, vocab)
     rows = batch.rows
-    given = (rows.positions, rows.state_slots, rows.seqs, rows.first_blocks, batch.offsets, batch.block_ids)
-    grams = batch.ngram_ids if vocab is not None else batch.ngram_ids[:, :0]
-    found = kernels.map_rows(
-        kernels.GivenRows(*given), _sizes(geometry), (*ropes[0], *ropes[1]), grams, vocab or (batch.block_ids, 0)
+    given = kernels.GivenRows(
+        positions=rows.positions,
+        slots=rows.state_slots,
+        seqs=rows.seqs,
+        first_blocks=rows.first_blocks,
+        offsets=batch.offsets,
+        block_ids=batch.block_ids,
     )
+    grams = batch.ngram_ids if vocab is not None else batch.ngram_ids[:, :0]
+    found = kernels.map_rows(given, _sizes(geometry), (*ropes[0], *ropes[1]), grams, vocab or (batch.block_ids, 0))
     numbers, slots, window_places, *columns = found.columns.unbind()
     return RowMaps(
         numbers=numbers,

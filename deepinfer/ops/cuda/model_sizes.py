@@ -14,7 +14,7 @@ def model_sizes(
     Args:
         block_size: original tokens per cache block.
         num_drafts: draft rows behind a token; 0 without drafts.
-        expert_places: of a layer on one rank, where ranks share the experts.
+        expert_places: numbers of places for experts that one rank may have in a layer, where ranks share them.
     """
     return ModelSizes(
         hidden_size=config.hidden_size,

@@ -25,7 +25,7 @@ def resolve_rows(
     before = _named(StepBefore, outcome)
     lines, rates = continue_seqs(plan, before, rows.context_lens, rows.num_rows, ranks=splits)
     if splits:
-        share_rows(rates, plan.num_draft_rows, rows.num_rows)
+        share_rows(rates, fields.num_draft_rows, rows.num_rows)
     return fill_rows(plan, lines, _named(StepRows, rows), before)
 
 

@@ -57,7 +57,7 @@ def moe(
         likely: how many ids are picks, about; a hint that is not needed here.
 
     Returns:
-        act_dtype [T, D].
+        act_dtype [T, D], or [T * k, D] without a shared expert.
     """
     num_rows, top_k = ids.shape
     if num_rows == 0:

@@ -8,7 +8,7 @@ import torch
 from deepinfer.ops import reference
 from deepinfer.worker.captured_calls import CapturedCalls
 from tests.gpu.gemm.products import ROUNDS, assert_product, generator, random_bf16, random_fp8_weight
-from tests.gpu.graph_nodes import pool_size
+from tests.gpu.graph_pool import pool_size
 from tests.gpu.poison import poisoned_memory
 from tests.support.wide_operands import wide_rows, wide_weight
 

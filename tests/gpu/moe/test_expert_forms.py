@@ -40,39 +40,24 @@ def test_each_form_for_many_rows(device, size):
         assert not other.any(), f"{what}: {int(other.sum())} rows have other bits, first {int(other.int().argmax())}"
 
 
-def test_bits_across_chosen_forms(device):
-    """batch_invariant: rows have the same bits in steps whose means lead to each form."""
+@pytest.mark.parametrize(("size", "invariant"), [(MINI, True), (WIDE, False)], ids=["small", "full model's widths"])
+def test_steps_that_lead_to_each_form(device, size, invariant):
+    """By their means; batch_invariant: the first rows have the same bits in all of them."""
     from tilelang_ops.moe.stream_experts import _FORMS, stream_form
 
-    num_experts, top_k, dim, hidden_dim = MINI
+    num_experts, top_k, dim, hidden_dim = size
     generator = fresh_generator(device)
     experts = random_experts(num_experts, dim, hidden_dim, generator)
     steps = [mean * num_experts // top_k for mean in MEANS]
     assert {stream_form(rows * top_k, num_experts) for rows in steps} == set(_FORMS)
     x, weights = random_rows(steps[-1], dim, top_k, generator)
     ids = random_choice(steps[-1], num_experts, top_k, generator)
-    few = run(device, x[: steps[0]], ids[: steps[0]], weights[: steps[0]], experts, invariant=True)
+    want, first = expected(x, ids, weights, experts), None
     for rows in steps:
-        got = run(device, x[:rows], ids[:rows], weights[:rows], experts, invariant=True)
-        what = f"T {rows}, seed {generator.initial_seed()}"
-        assert torch.equal(got[: steps[0]], few), f"{what}: bits depend on the number of rows"
-        assert_close(got, expected(x[:rows], ids[:rows], weights[:rows], experts), what)
-
-
-def test_forms_of_the_full_model(device):
-    """Widths of the full model, a few of its experts: steps whose means lead to each form."""
-    from tilelang_ops.moe.stream_experts import _FORMS, stream_form
-
-    num_experts, top_k, dim, hidden_dim = WIDE
-    generator = fresh_generator(device)
-    experts = random_experts(num_experts, dim, hidden_dim, generator)
-    steps = [mean * num_experts // top_k for mean in MEANS]
-    assert {stream_form(rows * top_k, num_experts) for rows in steps} == set(_FORMS)
-    x, weights = random_rows(steps[-1], dim, top_k, generator)
-    ids = random_choice(steps[-1], num_experts, top_k, generator)
-    want = expected(x, ids, weights, experts)
-    for rows in steps:
-        got = run(device, x[:rows], ids[:rows], weights[:rows], experts)
-        what = f"T {rows}, seed {generator.initial_seed()}"
+        step = (device, x[:rows], ids[:rows], weights[:rows], experts)
+        got = run(*step, invariant=invariant)
+        what = f"T {rows}, size {size}, seed {generator.initial_seed()}"
         assert_close(got, want[:rows], what)
-        assert torch.equal(run(device, x[:rows], ids[:rows], weights[:rows], experts), got), f"{what}: moved"
+        assert torch.equal(run(*step, invariant=invariant), got), f"{what}: moved"
+        first = got if first is None else first
+        assert not invariant or torch.equal(got[: len(first)], first), f"{what}: bits depend on the number of rows"
