@@ -11,7 +11,8 @@ from deepinfer.core.half_point import half_point
 
 # Rows in each half from which it pays; doc/wide_ep.md has the figures. On CPUs measured. On GPUs, with V4.1-Flash's
 # shapes, the host does not keep up with less than 1,024; and both halves read a layer's experts, which on 2, 4 and 8
-# ranks takes longer than rows on NVLink up to 4,020, 1,220 and 490 rows. Twice that, as 4,096 on 2 ranks did not pay.
+# ranks takes longer than rows on NVLink up to 4,020, 1,220 and 490 rows. On 2 ranks twice that, as 4,096 did not pay;
+# on more as many of all ranks together.
 _LEAST_ROWS: Final = {"cpu": 256, "cuda": 1024}
 _ROWS_OF_ALL: Final = {"cpu": 0, "cuda": 16384}
 
