@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -67,6 +68,6 @@ def step_ops(
         for key, calls in part.calls.items():
             item = found.get((part.rows, part.rows_per_seq, key))
             if item is not None:
-                seconds, floor = item.op.seconds["cuda"].median, item.op.floor_seconds(limits, GPU_LAUNCH_SECONDS)
-                ops.append(StepOp(*key, part.rows, calls, seconds, floor))
+                op = StepOp.of(item.op, item.use, "cuda", limits, GPU_LAUNCH_SECONDS)
+                ops.append(replace(op, calls=calls))
     return ops

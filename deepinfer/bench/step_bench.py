@@ -25,7 +25,7 @@ class StepFigures:
         num_seqs: sequences.
         rows: of the target's forward pass; of scheduled drafts, which vary, one a sequence.
         drafts: how they are verified.
-        num_drafts: verified per sequence and step; 0 for none or for some number.
+        num_drafts: verified per sequence and step; 0 for none or for a number that varies.
         step: seconds of a step, with what lies between steps.
         tokens_per_step: new tokens; of a prefill, the prompt's.
         ops: of the step; empty where it is not known which there are.
@@ -86,8 +86,8 @@ class StepBench:
 
     Args:
         llm: with room for the sequences and prompts.
-        drafts: of the engine, and
-        num_drafts: how many it verifies per sequence and step; 0 for none or for some number.
+        drafts: how the engine verifies them.
+        num_drafts: verified per sequence and step; 0 for none or for a number that varies.
         repeats: timed runs of each step, after one that warms up.
     """
 

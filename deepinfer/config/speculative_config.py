@@ -144,7 +144,7 @@ class SpeculativeConfig:
         return number
 
     def resolve_acceptance(self, batch_invariant: bool) -> str:
-        """The acceptance rule in force (decisions 15).
+        """The acceptance rule in force.
 
         Raises ConfigError for rejection sampling in a batch-invariant engine: how many drafts a step has follows from
         the batch, and the tokens that rejection sampling draws from the number of drafts.

@@ -78,7 +78,7 @@ class InputProcessor:
         return replace(first, forks=tuple(self._fork(first, choice) for choice in range(1, params.n)))
 
     def _fork(self, first: EngineRequest, choice: int) -> EngineRequest:
-        """A further choice of a request: its own sequence and seed (decisions 14); the prompt is scored once only."""
+        """A further choice of a request: its own sequence and seed; the prompt is scored once only."""
         seed = derive_choice_seed(first.seed, choice)
         return replace(first, seq_id=next(self._seq_ids), choice=choice, seed=seed, score_start=None, score_top_k=0)
 

@@ -116,7 +116,7 @@ class EngineStats:
 
     @property
     def tokens_per_verify_step(self) -> float | None:
-        """Tokens that a verifying decode step gave on average (decisions 28); None before the first."""
+        """Tokens that a verifying decode step gave on average; None before the first."""
         return self.num_verify_tokens / self.num_verify_steps if self.num_verify_steps else None
 
     @property

@@ -21,7 +21,7 @@ _END_SECONDS: Final = 5.0
 
 
 class WorkerProcess:
-    """Started as ``python -m deepinfer.worker`` with its end of a pipe; gets its spec over it (decisions 13).
+    """Started as ``python -m deepinfer.worker`` with its end of a pipe; gets its spec over it.
 
     Attributes:
         rank: of the worker.

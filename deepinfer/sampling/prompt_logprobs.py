@@ -25,7 +25,7 @@ def rows_per_block(vocab_size: int) -> int:
 def prompt_logprobs(
     logits: torch.Tensor, targets: torch.Tensor, *, start: int, num_top: int, num_valid_ids: int
 ) -> PromptLogprobs:
-    """Score consecutive prompt positions (decisions 20): raw log-softmax, never affected by sampling fields.
+    """Score consecutive prompt positions: raw log-softmax, never affected by sampling fields.
 
     All rows are worked on at once; `rows_per_block` says how many to hand over together. The softmax runs over the
     model's whole vocabulary; ranks, argmax and best lists over ids that the tokenizer has. A target that it does not

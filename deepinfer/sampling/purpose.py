@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Purpose(IntEnum):
-    """Part of the random key (decisions 14). The values are fixed: changing one changes every seeded result."""
+    """Part of the random key. The values are fixed: changing one changes every seeded result."""
 
     SAMPLE = 0  # the plain draw of an output token; coupled drafts draw with it too
     RESIDUAL = 1  # the draw from the residual after a rejected draft

@@ -14,7 +14,7 @@ from deepinfer.sampling.seeds import hash_prompt
 
 
 class RowState:
-    """Bans, masks, bias, penalties and own processors of one sequence (decisions 21, first half), prepared once.
+    """Bans, masks, bias, penalties and own processors of one sequence, prepared once.
 
     Attributes:
         params: sampling parameters.

@@ -37,7 +37,7 @@ class _Row:
 class Sampler:
     """Samples one token per row; a row's result depends on that row and its request only, bit for bit.
 
-    Order (decisions 21): bans and masks (the grammar's too), bias, penalties, the request's own processors,
+    Order: bans and masks (the grammar's too), bias, penalties, the request's own processors,
     temperature, min_p, top-p and top-k, renormalise, draw, forced tokens. Greedy rows (temperature < 1e-5, or
     top_k = 1) take the argmax of the adjusted logits, lowest id on ties. Ids the tokenizer does not have are never
     produced or listed. Log-probabilities are raw (log-softmax of the model's logits over its whole vocabulary) or

@@ -1,4 +1,4 @@
-"""Derived seeds and prompt hashes (decisions 14): pure functions, the same on every machine."""
+"""Derived seeds and prompt hashes: pure functions, the same on every machine."""
 
 from __future__ import annotations
 

@@ -40,16 +40,17 @@ def peak_to_mean_of_random_router(num_experts: int, top_k: int, rows: int, num_r
     return float(np.mean(peaks)) / (rows * top_k / num_ranks)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=32)  # widths of a plan ask for the same numbers of rows
 def _random_picks(num_experts: int, top_k: int, rows: int) -> list[np.ndarray]:
-    """Experts [rows, top_k] of several batches, each of a router of its own."""
+    """Experts uint16 [rows, top_k] of several batches, each of a router of its own."""
     rng = np.random.default_rng(0)
     deviation = weight_statistics("layers.0.ffn.gate.bias", num_experts)[1]
     drawn = []
     for _ in range(max(4, _NUM_DRAWN_ROWS // rows)):
         bias = deviation * rng.standard_normal(num_experts)
         scores = np.sqrt(np.log1p(np.exp(rng.standard_normal((rows, num_experts))))) + bias
-        drawn.append(np.argpartition(-scores, top_k - 1, axis=1)[:, :top_k])
+        picks = np.argpartition(-scores, top_k - 1, axis=1)[:, :top_k]
+        drawn.append(picks.astype(np.uint16))  # a copy: a view would keep all columns
     return drawn
 
 

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from deepinfer.bench.machine_limits import GPU_LAUNCH_SECONDS
 from deepinfer.bench.planner.lockstep_costs import LockstepCosts
 from deepinfer.bench.planner.measured_step import MeasuredStep
 from deepinfer.bench.planner.op_point import OpPoint
+from deepinfer.bench.step_calls import OpKey
 from deepinfer.config.field_reader import is_finite_number
 from deepinfer.config.strict_json import read_json_object, shown_path
 from deepinfer.errors import ConfigError
 
-OpKey = tuple[str, str]  # (op, use), as `deepinfer bench ops` names them
-
 _LIMITS: Final = ("gigabytes_per_second", "giga_multiply_adds_per_second")
-_LAUNCH_US: Final = 3.0  # of a floor (decisions 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +73,15 @@ class KernelProfile:
 
     def at_floors(self) -> KernelProfile:
         """The same with every op as fast as the GPU's limits let it be: its bytes at the speed of a copy or its
-        multiply-adds at that of a bf16 product, whichever takes longer, and 3 us (decisions 30). Steps and what ranks
-        measured are left out.
+        multiply-adds at that of a bf16 product, whichever takes longer, and a launch. Steps and what
+        ranks measured are left out.
         """
         floors = {key: tuple(self._floor(point) for point in points) for key, points in self.ops.items()}
         return replace(self, ops=floors, steps=(), lockstep=None)
 
     def _floor(self, point: OpPoint) -> OpPoint:
         work = max(point.num_bytes / self.bytes_per_us, point.multiply_adds / self.multiply_adds_per_us)
-        return replace(point, us=min(point.us, work + _LAUNCH_US))
+        return replace(point, us=min(point.us, work + GPU_LAUNCH_SECONDS * 1e6))
 
 
 def _read_ops(rows: list[dict[str, Any]]) -> tuple[dict[OpKey, tuple[OpPoint, ...]], dict[OpKey, str]]:

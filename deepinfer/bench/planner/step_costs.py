@@ -10,9 +10,10 @@ from deepinfer.bench.attention_cases import MOST_SEQUENCES
 from deepinfer.bench.model_cases import model_cases
 from deepinfer.bench.planner.expert_cost import ExpertCost
 from deepinfer.bench.planner.expert_work import ExpertWork
-from deepinfer.bench.planner.kernel_profile import KernelProfile, OpKey
+from deepinfer.bench.planner.kernel_profile import KernelProfile
 from deepinfer.bench.planner.op_curve import Growth, OpCurve
 from deepinfer.bench.random_operands import RandomOperands
+from deepinfer.bench.step_calls import OpKey
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.errors import ConfigError
 

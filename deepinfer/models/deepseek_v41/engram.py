@@ -15,7 +15,7 @@ class Engram:
     """One layer's table, projection and gate (spec/model.md 9). The table stays memory-mapped and is read by row, or
     its rows are spread over the memory of several ranks (`runtime.groups`).
 
-    Looked-up rows pass Q8/32 again before the projection, like every input of an FP8 matrix (decisions 1). Where the
+    Looked-up rows pass Q8/32 again before the projection, like every input of an FP8 matrix. Where the
     head width is a multiple of 32, the groups are those of the table and that is exact (above the quantizer's floor).
     """
 
