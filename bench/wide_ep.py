@@ -27,7 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench import wide_ep_ranks as ranks
-from bench.wide_ep_breakdown import breakdown, numbers
+from bench.wide_ep_breakdown import breakdown, votes
 from deepinfer.config.model_config import DeepSeekV41Config
 from deepinfer.engine.model_path import bundled_model_path
 from tests.distributed.rank_world import RankWorld
@@ -54,7 +54,7 @@ class WideEPBench:
         self.model = str(model)
         self.config = DeepSeekV41Config.from_path(model)
         self.world: RankWorld | None = None
-        self.opened: tuple[Any, ...] = ()
+        self.opened: dict[str, Any] | None = None  # sizes of the engines that are there
         self.loaded: dict[str, Any] = {}
         self.end = 0.0
         self.report: dict[str, Any] = {
@@ -84,7 +84,7 @@ class WideEPBench:
         """End the ranks."""
         if self.world is not None:
             self.world.__exit__()
-        self.world, self.opened = None, ()
+        self.world, self.opened = None, None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """On all ranks; an error once the section's time is over."""
@@ -102,11 +102,10 @@ class WideEPBench:
 
     def open(self, sizes: dict[str, Any]) -> dict[str, Any]:
         """An engine on every rank, the last one if it was of these sizes; how long it took to load."""
-        key = tuple(sizes.items())
-        if self.opened != (key,):
-            self.opened = ()
+        if self.opened != sizes:
+            self.opened = None
             self.loaded = self.call(ranks.open_engine, self.device, self.model, sizes, self.options())[0]
-            self.opened = (key,)
+            self.opened = sizes
         return self.loaded
 
     def options(self) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def links(bench: WideEPBench) -> None:
     sizes = LINK_BYTES if bench.device == "cuda" else LINK_BYTES[:2]
     for found in bench.call(ranks.links, bench.device, bench.size, sizes)[0]:
         bench.note("links", found)
-    bench.note("votes", slowest(bench.call(numbers, bench.device, bench.size)))
+    bench.note("votes", slowest(bench.call(votes, bench.device, bench.size)))
 
 
 def exchange(bench: WideEPBench) -> None:
@@ -185,7 +184,8 @@ def shuffle(bench: WideEPBench) -> None:
     bench.open(bench.spread(bench.size))
     for share in (0.05, 0.5, 0.5):  # the first also meets what NCCL sets up for it
         found = bench.call(ranks.shuffle, share)
-        bench.note("shuffle", {"share": share, **found[0], "seconds": max(row["seconds"] for row in found)})
+        moved = {"share": share, **slowest(found)}
+        bench.note("shuffle", moved | {"gb_s_per_rank": moved["gib"] * 2**30 / bench.size / moved["seconds"] / 1e9})
 
 
 def overlap(bench: WideEPBench) -> None:

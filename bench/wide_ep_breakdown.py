@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+import torch
+
 from bench import wide_ep_ranks as ranks
 from deepinfer.profile.host_trace import HostTrace
 from deepinfer.profile.span import Span
@@ -44,10 +46,10 @@ def _of_step(step: Span, others: list[Span]) -> dict[str, float]:
     return parts | {f"{name}_ms": inside("host", name) for name in PHASES}
 
 
-def numbers(rank: int, device: str, num_ranks: int) -> dict[str, Any]:
-    """What a vote takes: over shared memory if there is any, and over gloo."""
+def votes(rank: int, device: str, num_ranks: int) -> dict[str, Any]:
+    """What it takes to tell all ranks six numbers: over shared memory if there is any, and over gloo."""
     comm = ranks.comm_of(rank, device, num_ranks)
-    place, found = ranks.place_of(0, "cpu"), {}
+    place, found = torch.device("cpu"), {}
     board = comm._board
     for name, way in (("board_us", board), ("gloo_us", None)):
         comm._board = way

@@ -15,23 +15,22 @@ import torch.distributed as dist
 
 from deepinfer import SamplingParams
 from deepinfer.config.engine_config import EngineConfig
-from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.distributed.expert_balancer import ExpertBalancer
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.expert_placement import ExpertPlacement
 from deepinfer.distributed.place_table import PlaceTable
 from deepinfer.distributed.rank_comm import RankComm
-from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.distributed.row_bytes import row_bytes
 from deepinfer.distributed.row_packing import RowPacking
 from deepinfer.distributed.static_exchange import StaticExchange
 from deepinfer.distributed.take_turns import take_turns
 from deepinfer.engine.runtime import EngineRuntime
 from deepinfer.envs import read_environment
+from tests.distributed.rank_engine import groups_of
+from tests.distributed.rank_world import device_of
 
 WARM = 3
 SKIPPED = 4  # steps at either end of a run: prefill, first steps of a graph, steps that a loop ends with
-_SIZES = "parallel_size"
 
 
 @functools.cache
@@ -43,8 +42,8 @@ def kept() -> dict[str, Any]:
 def open_engine(rank: int, device: str, model: str | None, sizes: dict[str, int], options: dict[str, Any]) -> dict:
     """Load; without `sizes` every rank an engine by itself."""
     close_engine(rank)
-    begin, place = time.perf_counter(), place_of(rank, device)
-    groups = None if not sizes else groups_of(rank, device, tuple(sizes.items()))
+    begin, place = time.perf_counter(), device_of(device, rank)
+    groups = None if not sizes else groups_of(rank, tuple(sizes.items()), place)
     config = EngineConfig.create(model=model, device=str(place), **options | sizes)
     kept()["runtime"] = runtime = EngineRuntime.build(config, read_environment(), groups=groups)
     kept()["leads"] = groups is None or rank % groups.sizes.context_parallel_size == 0
@@ -108,7 +107,7 @@ def prefill(rank: int, count: int, length: int, repeats: int) -> float:
 
 def links(rank: int, device: str, num_ranks: int, sizes: list[int]) -> list[dict[str, float]]:
     """All-to-all, and sends around a ring, of so many bytes a rank: microseconds, and GB/s that a rank sends."""
-    comm, place, found = comm_of(rank, device, num_ranks), place_of(rank, device), []
+    comm, place, found = comm_of(rank, device, num_ranks), device_of(device, rank), []
     for num_bytes in sizes:
         each = num_bytes // num_ranks
         rows = torch.zeros((each * num_ranks, 1), dtype=torch.uint8, device=place)
@@ -134,14 +133,10 @@ def links(rank: int, device: str, num_ranks: int, sizes: list[int]) -> list[dict
 
 def exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int], rows: int) -> dict[str, float]:
     """One layer's dispatch and combine without experts, and all-to-alls of the same bytes (the floor)."""
-    comm, place = comm_of(rank, device, num_ranks), place_of(rank, device)
-    dim, top_k, num_experts = shape["hidden_size"], shape["num_experts_per_tok"], shape["n_routed_experts"]
-    spread = ExpertExchange(comm, num_experts, 0, place)
-    packing = RowPacking(dim, quantize=True, act_dtype=torch.bfloat16)
-    numbers = torch.Generator().manual_seed(rank)
-    ids = torch.rand((rows, num_experts), generator=numbers).topk(top_k).indices.to(place)
-    x = torch.randn((rows, dim), generator=numbers).to(torch.bfloat16).to(place)
-    weights = torch.rand((rows, top_k), generator=numbers).to(place)
+    comm, place = comm_of(rank, device, num_ranks), device_of(device, rank)
+    spread = ExpertExchange(comm, shape["n_routed_experts"], 0, place)
+    packing = RowPacking(shape["hidden_size"], quantize=True, act_dtype=torch.bfloat16)
+    x, ids, weights = random_rows(rank, place, shape, rows)
     halves: list[list[float]] = []
 
     def no_experts(rows: torch.Tensor, slots: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
@@ -159,6 +154,17 @@ def exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int], rows
     dispatch, combine = (statistics.median(times[i + 1] - times[i] for times in whole) * 1e6 for i in (0, 1))
     floors = exchange_floors(comm, place, spread, packing, (x, ids, weights))
     return {"dispatch_us": dispatch, "combine_us": combine, **floors}
+
+
+def random_rows(
+    rank: int, place: torch.device, shape: dict[str, int], rows: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Activations, picks and their weights of a layer, other ones on each rank."""
+    dim, top_k, num_experts = shape["hidden_size"], shape["num_experts_per_tok"], shape["n_routed_experts"]
+    numbers = torch.Generator().manual_seed(rank)
+    ids = torch.rand((rows, num_experts), generator=numbers).topk(top_k).indices.to(place)
+    x = torch.randn((rows, dim), generator=numbers).to(torch.bfloat16).to(place)
+    return x, ids, torch.rand((rows, top_k), generator=numbers).to(place)
 
 
 def exchange_floors(
@@ -188,18 +194,15 @@ def exchange_floors(
 
 def static_exchange(rank: int, device: str, num_ranks: int, shape: dict[str, int], rows: int) -> dict[str, float]:
     """The same of decode steps, whose shapes do not depend on where rows go: replayed from a CUDA graph on a GPU."""
-    comm, place = comm_of(rank, device, num_ranks), place_of(rank, device)
+    comm, place = comm_of(rank, device, num_ranks), device_of(device, rank)
     dim, top_k, num_experts = shape["hidden_size"], shape["num_experts_per_tok"], shape["n_routed_experts"]
     placement = ExpertPlacement.initial(1, num_experts, ExpertPlacement.round_up(num_experts, 0, num_ranks), num_ranks)
     spread = StaticExchange(comm, PlaceTable(placement, comm.rank, False, place), placement.slots_per_rank, place)
     packing = RowPacking(dim, quantize=False, act_dtype=torch.bfloat16)
-    numbers = torch.Generator().manual_seed(rank)
-    ids = torch.rand((rows, num_experts), generator=numbers).topk(top_k).indices.to(place)
-    x = torch.randn((rows, dim), generator=numbers).to(torch.bfloat16).to(place)
-    inputs = (x, ids, torch.rand((rows, top_k), generator=numbers).to(place))
+    inputs = random_rows(rank, place, shape, rows)
     is_real = torch.ones(rows, dtype=torch.bool, device=place)
     outputs = torch.zeros((num_ranks * rows * top_k, dim), dtype=torch.bfloat16, device=place)
-    packed, back = packing.pack(x, ids, inputs[2]), row_bytes(outputs)
+    packed, back = packing.pack(*inputs), row_bytes(outputs)
     call = replayed(place, lambda: spread.run(inputs, is_real, lambda *_, likely: outputs))
     return {
         "static_us": microseconds(place, call),
@@ -245,7 +248,6 @@ def shuffle(rank: int, share: float) -> dict[str, float]:
         "layers": len(exchanges),
         "moved": num_moved,
         "gib": num_moved * each / 2**30,
-        "gb_s_per_rank": num_moved * each / comm.size / seconds / 1e9,
     }
 
 
@@ -282,20 +284,9 @@ def wait_for_device(rank: int) -> None:
         torch.cuda.synchronize(rank)
 
 
-def place_of(rank: int, device: str) -> torch.device:
-    """The rank's own device."""
-    return torch.device("cuda", rank) if device == "cuda" else torch.device("cpu")
-
-
 def comm_of(rank: int, device: str, num_ranks: int) -> RankComm:
     """Of all ranks."""
-    sizes = (("data_" + _SIZES, num_ranks), ("expert_" + _SIZES, num_ranks))
-    experts = groups_of(rank, device, sizes).experts
+    sizes = (("data_parallel_size", num_ranks), ("expert_parallel_size", num_ranks))
+    experts = groups_of(rank, sizes, device_of(device, rank)).experts
     assert experts is not None
     return experts
-
-
-@functools.cache
-def groups_of(rank: int, device: str, sizes: tuple[tuple[str, int], ...]) -> RankGroups:
-    """Joined once for each layout."""
-    return RankGroups.join(ParallelConfig(**dict(sizes)), rank, place_of(rank, device))

@@ -22,6 +22,11 @@ ON_DEVICE = {
 NEAR = 1e-4  # of log-probabilities in float32, whose sums a GPU adds in other orders for other numbers of rows
 
 
+def spread(num_ranks, experts, **others):
+    """Ranks with requests of their own, experts over so many of them."""
+    return {"data_parallel_size": num_ranks, "expert_parallel_size": experts, **others}
+
+
 def requests(num):
     """Prompts of uneven lengths, some longer than a step; greedy and sampled."""
     lengths = [1 + 13 * i % 41 for i in range(num)]
@@ -46,7 +51,7 @@ def check(world, model, sizes, options, owners, is_exact=True):
     asked = requests(len(owners))
     options = OPTIONS | ON_DEVICE[world.device] | options
     want = alone(model, json.dumps(options), len(owners))
-    parts = world.run(rank_engine.run_rank, model, sizes, options, asked, owners)
+    parts = world.run(rank_engine.run_rank, rank_engine.RankCase(model, sizes, options, asked, owners))
     got = {number: output for part, _ in parts for number, output in part.items()}
     outputs = [got[number] for number in range(len(asked))]
     if is_exact:

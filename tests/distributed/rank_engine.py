@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,25 @@ from tests.distributed.rank_world import device_of
 Request = tuple[list[int], dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class RankCase:
+    """What the ranks of a world run.
+
+    Attributes:
+        model: directory; None: the bundled one.
+        sizes: options of parallelism.
+        options: others of the engine.
+        requests: of all ranks.
+        owners: the replica of each request.
+    """
+
+    model: str | None
+    sizes: dict[str, int]
+    options: dict[str, Any]
+    requests: list[Request]
+    owners: list[int]
+
+
 def run_alone(model: str | None, options: dict[str, Any], requests: list[Request]) -> list[dict[str, Any]]:
     """What one engine by itself gives."""
     runtime = EngineRuntime.build(EngineConfig.create(model=model, **options), read_environment())
@@ -28,57 +48,44 @@ def run_alone(model: str | None, options: dict[str, Any], requests: list[Request
     return [outputs[number] for number in range(len(requests))]
 
 
-def run_rank(
-    rank: int,
-    model: str | None,
-    sizes: dict[str, int],
-    options: dict[str, Any],
-    requests: list[Request],
-    owners: list[int],
-) -> tuple[dict[int, dict[str, Any]], list[tuple[int, int]]]:
+def run_rank(rank: int, case: RankCase) -> tuple[dict[int, dict[str, Any]], list[tuple[int, int]]]:
     """This rank's outputs by number of the request, and of its balancers how often they have rearranged, and how much
-    they have moved. `owners`: the replica of each request.
+    they have moved.
     """
-    runtime, own = _opened(rank, model, sizes, options, requests, owners)
+    runtime, own = _opened(rank, case)
     outputs = _run(runtime, own)
     peers = runtime.worker._runner._peers
     runtime.engine.close()
     return outputs, [(balancer.num_rearranged, balancer.num_moved) for balancer in peers.balancers]
 
 
-def trace_rank(rank: int, *case: Any) -> StepTrace:
-    """What this rank's engine does meanwhile; arguments of `run_rank`."""
-    runtime, own = _opened(rank, *case)
+def trace_rank(rank: int, case: RankCase) -> StepTrace:
+    """What this rank's engine does meanwhile."""
+    runtime, own = _opened(rank, case)
     with traced_steps(runtime) as trace:
         _run(runtime, own)
     runtime.engine.close()
     return trace
 
 
-def _opened(
-    rank: int,
-    model: str | None,
-    sizes: dict[str, int],
-    options: dict[str, Any],
-    requests: list[Request],
-    owners: list[int],
-) -> tuple[EngineRuntime, dict[int, Request]]:
+def _opened(rank: int, case: RankCase) -> tuple[EngineRuntime, dict[int, Request]]:
     """This rank's engine, and its requests by number."""
-    replica, place = divmod(rank, sizes.get("context_parallel_size", 1))
-    own = {n: requests[n] for n, owner in enumerate(owners) if owner == replica and place == 0}
-    return open_engine(rank, model, sizes, options), own
+    replica, place = divmod(rank, case.sizes.get("context_parallel_size", 1))
+    own = {n: case.requests[n] for n, owner in enumerate(case.owners) if owner == replica and place == 0}
+    return open_engine(rank, case.model, case.sizes, case.options), own
 
 
 def open_engine(rank: int, model: str | None, sizes: dict[str, int], options: dict[str, Any]) -> EngineRuntime:
     """This rank's engine."""
     device = device_of(options.get("device", "cpu"), rank)
-    groups = _groups(rank, tuple(sizes.items()), device)
+    groups = groups_of(rank, tuple(sizes.items()), device)
     config = EngineConfig.create(model=model, **options | sizes | {"device": str(device)})
     return EngineRuntime.build(config, read_environment(), groups=groups)
 
 
 @cache
-def _groups(rank: int, sizes: tuple[tuple[str, int], ...], device: torch.device) -> RankGroups:
+def groups_of(rank: int, sizes: tuple[tuple[str, int], ...], device: torch.device) -> RankGroups:
+    """Joined once for each layout."""
     return RankGroups.join(ParallelConfig(**dict(sizes)), rank, device)
 
 

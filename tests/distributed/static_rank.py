@@ -29,7 +29,7 @@ ACT = {False: torch.float32, True: torch.bfloat16}
 
 
 def run_static_rank(
-    rank: int, with_kernels: bool, *case: Any
+    rank: int, with_kernels: bool, case: rank_engine.RankCase
 ) -> tuple[dict[int, Any], list[tuple[int, int]], tuple[int, ...]]:
     """`run_rank`, and how many decode steps were padded, how many were not, how many had only others' rows, and how
     many were also sampled there.
@@ -44,7 +44,7 @@ def run_static_rank(
 
     with pytest.MonkeyPatch.context() as patch, static_engine(patch, with_kernels) as steps:
         patch.setattr(StaticDecoder, "take_part", counted)
-        outputs, moves = rank_engine.run_rank(rank, *case)
+        outputs, moves = rank_engine.run_rank(rank, case)
     return outputs, moves, (steps.num_padded, steps.num_whole, num_parts, steps.num_chosen)
 
 

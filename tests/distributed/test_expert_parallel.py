@@ -3,21 +3,21 @@
 import pytest
 
 from deepinfer.errors import ConfigError, UnsupportedFeatureError
-from tests.distributed.equal_outputs import check
+from tests.distributed.equal_outputs import check, spread
 from tests.distributed.rank_world import RankWorld
 from tests.support.golden_case import GOLDEN
 
 
-def spread(num_ranks, experts, **others):
-    return {"data_parallel_size": num_ranks, "expert_parallel_size": experts, **others}
+@pytest.mark.parametrize("two_batches", ["off", "on"])
+def test_two_ranks_with_drafts(world2, random_model, two_batches):
+    sizes = spread(2, 2, two_batch_overlap=two_batches)
+    check(world2, str(random_model), sizes, {"numerics": "fp32"}, [0, 1, 1, 1, 0])
 
 
-def test_two_ranks_with_drafts(world2, random_model):
-    check(world2, str(random_model), spread(2, 2), {"numerics": "fp32"}, [0, 1, 1, 1, 0])
-
-
-def test_two_ranks_of_which_one_is_idle(world2):
-    check(world2, str(GOLDEN / "nano-s1"), spread(2, 2), {"numerics": "fp32", "speculative": "off"}, [1, 1])
+@pytest.mark.parametrize("two_batches", ["off", "on"])
+def test_two_ranks_of_which_one_is_idle(world2, two_batches):
+    sizes = spread(2, 2, two_batch_overlap=two_batches)
+    check(world2, str(GOLDEN / "nano-s1"), sizes, {"numerics": "fp32", "speculative": "off"}, [1, 1])
 
 
 def test_two_ranks_that_share_tables_alone(world2, random_model):

@@ -15,7 +15,7 @@ def check(world, model, sizes, options, owners):
     asked, options = requests(len(owners)), OPTIONS | options
     sizes = {"data_parallel_size": world.size, "expert_parallel_size": world.size, **sizes}
     want = rank_engine.run_alone(model, options, asked)
-    parts = world.run(run_static_rank, False, model, sizes, options, asked, owners)
+    parts = world.run(run_static_rank, False, rank_engine.RankCase(model, sizes, options, asked, owners))
     got = {number: output for outputs, _, _ in parts for number, output in outputs.items()}
     assert [got[number] for number in range(len(asked))] == want
     assert len({sum(steps[:3]) for _, _, steps in parts}) == 1, "not every rank has run every decode step"
@@ -72,7 +72,7 @@ def test_steps_that_end_on_the_device(tmp_path, monkeypatch):
     want = rank_engine.run_alone(model, options, asked)
     sizes = {"data_parallel_size": 2, "expert_parallel_size": 2, "prefill_any_interval": 1}
     with RankWorld(2) as world:
-        parts = world.run(run_static_rank, True, model, sizes, options, asked, [0, 1, 1, 0])
+        parts = world.run(run_static_rank, True, rank_engine.RankCase(model, sizes, options, asked, [0, 1, 1, 0]))
     got = {number: output for outputs, _, _ in parts for number, output in outputs.items()}
     assert [got[number] for number in range(len(asked))] == want
     (padded, whole, _, chosen), (other_padded, other_whole, _, other_chosen) = (steps for _, _, steps in parts)

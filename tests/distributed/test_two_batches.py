@@ -20,29 +20,19 @@ from deepinfer.worker.batch_builder import build_batch
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
 from tests.cli.test_main import invoke
 from tests.distributed import rank_engine
-from tests.distributed.equal_outputs import OPTIONS, check, requests
+from tests.distributed.equal_outputs import OPTIONS, check, requests, spread
 from tests.distributed.rank_world import RankWorld
-from tests.support.golden_case import GOLDEN
 from tests.worker.decode_chains import BLOCK_SIZE, BLOCKS, DRAFTS, LOOKBACK, MAX_LEN, SEQS, plan_of
 
 
-def split(num_ranks, experts, **others):
-    sizes = {"data_parallel_size": num_ranks, "expert_parallel_size": experts}
-    return sizes | {"two_batch_overlap": "on", **others}
-
-
-def test_two_ranks_with_drafts(world2, random_model):
-    check(world2, str(random_model), split(2, 2), {"numerics": "fp32"}, [0, 1, 1, 1, 0])
-
-
-def test_two_ranks_of_which_one_is_idle(world2):
-    check(world2, str(GOLDEN / "nano-s1"), split(2, 2), {"numerics": "fp32", "speculative": "off"}, [1, 1])
+def split(num_ranks, **others):
+    return spread(num_ranks, num_ranks, two_batch_overlap="on", **others)
 
 
 def test_one_rank_has_one_long_prompt(world2, random_model):
     """It cannot be cut: in the other half that rank has no rows."""
     options = {"numerics": "official", "backend": "cpu"}
-    check(world2, str(random_model), split(2, 2, num_redundant_experts=3), options, [0, 0, 0, 1])
+    check(world2, str(random_model), split(2, num_redundant_experts=3), options, [0, 0, 0, 1])
 
 
 def test_two_ranks_that_share_rows_too(world2, random_model):
@@ -51,8 +41,9 @@ def test_two_ranks_that_share_rows_too(world2, random_model):
 
 
 def test_a_trace_shows_what_one_half_computes_while_rows_of_the_other_travel(world2, random_model, tmp_path):
-    case = (str(random_model), split(2, 2), OPTIONS | {"numerics": "fp32"}, requests(4), [0, 1, 1, 0])
-    parts = world2.run(rank_engine.trace_rank, *case)
+    options = OPTIONS | {"numerics": "fp32"}
+    case = rank_engine.RankCase(str(random_model), split(2), options, requests(4), [0, 1, 1, 0])
+    parts = world2.run(rank_engine.trace_rank, case)
     trace = StepTrace([replace(span, rank=rank) for rank, part in enumerate(parts) for span in part.spans])
     for rank in (0, 1):
         spans = trace.of_rank(rank).spans
@@ -81,7 +72,7 @@ def test_three_ranks(random_model, numerics, drafts):
     with RankWorld(3) as world:
         for yoco in ("off", "compact", "mask"):
             options = {"numerics": numerics, "speculative": drafts, "yoco": yoco}
-            sizes = split(3, 3, engram_parallel_size=3, num_redundant_experts=1, expert_rebalance_interval=3)
+            sizes = split(3, engram_parallel_size=3, num_redundant_experts=1, expert_rebalance_interval=3)
             check(world, str(random_model), sizes, options, [0, 1, 1, 1, 0, 2])
 
 
