@@ -28,7 +28,7 @@ ELSEWHERE = (
     "tests/model/test_golden.py",
     "tests/model/test_official_layers.py",
 )  # files that have GPU cases beside those of a CPU
-MULTIGPU = ("test_engines.py", "test_static_exchange.py", "test_worlds.py")  # the longest, which may be cut off, last
+LONGEST = "test_worlds.py"  # of several GPUs: last, as it may be cut off
 ALONE = ("tests/gpu/test_close.py", "tests/gpu/test_scratch.py")  # they count the GPU's free memory
 
 
@@ -51,7 +51,7 @@ def main(words: argparse.Namespace) -> int:
 def files_of(marker: str) -> list[Path]:
     if marker == "multigpu":
         found = (ROOT / "tests/distributed/multigpu").glob("test_*.py")
-        return sorted(found, key=lambda path: (path.name in MULTIGPU and MULTIGPU.index(path.name), path.name))
+        return sorted(found, key=lambda path: (path.name == LONGEST, path.name))
     return [*sorted(Path(__file__).parent.rglob("test_*.py")), *(ROOT / name for name in ELSEWHERE)]
 
 

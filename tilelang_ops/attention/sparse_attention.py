@@ -18,11 +18,12 @@ from tilelang_ops.attention.packed_keys import (
     word_bytes,
     word_dtype,
 )
-from tilelang_ops.attention.sparse_attention_sm90 import has_sm90_form, multiprocessors, sparse_attention_sm90
+from tilelang_ops.attention.sparse_attention_sm90 import has_sm90_form, sparse_attention_sm90
 from tilelang_ops.jit.arch import ARCHES, arch_of, is_sm100
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.processors import num_processors
 
 HEADS = 64  # heads of one thread block: the M of one warpgroup's product
 _LOG2_E = 1.4426950408889634
@@ -243,7 +244,7 @@ def sparse_attention(
     num_splits = -(-window_index.shape[1] // KEYS) + -(-num_picks // KEYS)
     blocks = num_rows * -(-num_heads // HEADS)
     if has_sm90_form(num_heads, dim, arch_of(q.device)) and (
-        batch_invariant or num_splits == 1 or blocks * num_splits > _FEW * multiprocessors(q.device)
+        batch_invariant or num_splits == 1 or blocks * num_splits > _FEW * num_processors(q.device)
     ):
         return sparse_attention_sm90(
             q,

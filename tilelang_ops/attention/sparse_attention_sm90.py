@@ -1,6 +1,5 @@
 """Attention over gathered keys with warps that decode and warps that multiply: the fast form of SM90."""
 
-import functools
 from typing import Any
 
 import tilelang.language as T
@@ -14,6 +13,7 @@ from tilelang_ops.attention.tile_products import HEADS, TileProducts
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.processors import num_processors
 
 _ARCH = "sm_90a"
 # Of a thread. Two warpgroups multiply and one decodes; together they may not ask for more than the 3 * 168 that a block
@@ -57,7 +57,7 @@ def sparse_attention_sm90(
     num_rows, num_heads, dim = q.shape
     items, out = num_rows * (num_heads // HEADS), torch.empty_like(q)
     tiles = -(-window_index.shape[1] // KEYS) + -(-num_picks // KEYS)
-    at_once = multiprocessors(q.device)
+    at_once = num_processors(q.device)
     splits = 1 if batch_invariant else best_splits(items, tiles, at_once)
     statics = {"num_heads": num_heads, "dim": dim, "entry_layout": entry_layout, "has_entries": num_picks > 0}
     kernel = compiled(sparse_attention_sm90_kernel, _ARCH, **statics, splits=splits)
@@ -76,12 +76,6 @@ def best_splits(items: int, tiles: int, at_once: int) -> int:
         tiles: of a row's keys.
     """
     return next((n for n, share in _SPLITS.items() if n <= tiles and items * n <= share * at_once), 1)
-
-
-@functools.cache
-def multiprocessors(device: torch.device) -> int:
-    """Of a GPU."""
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def sparse_attention_sm90_kernel(

@@ -15,13 +15,14 @@ from tilelang_ops.jit.arch import arch_of
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.processors import num_processors
 
 _LANES = 32
 _GROUPS = 2  # of four warps, in a thread block
 _STEP = KEYS * _GROUPS
 _STAGES = 4  # of 64 keys on their way, for each group
 _BLOCKS = 3  # thread blocks of a multiprocessor
-_BUSY = 132 * 24  # groups of four warps for a device: many more than run at once, so that the last ones end together
+_BUSY = 24  # groups of four warps for a multiprocessor: many more than run at once, so that the last ones end together
 _LEAST_STEPS = 4  # of a thread block
 
 
@@ -306,7 +307,7 @@ def row_scores(
     if scores.numel() == 0:
         return scores
     inner = math.gcd(math.gcd(size, block_size or KEYS, KEYS) * key_words(dim), 64)
-    steps = max(_LEAST_STEPS, -(-stride * num_rows // (KEYS * _BUSY)))
+    steps = max(_LEAST_STEPS, -(-stride * num_rows // (KEYS * _BUSY * num_processors(q.device))))
     kernel = compiled(
         row_scores_kernel,
         arch_of(q.device),

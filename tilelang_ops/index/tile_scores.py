@@ -13,6 +13,7 @@ from tilelang_ops.jit.arch import arch_of
 from tilelang_ops.jit.compiled import compiled
 from tilelang_ops.jit.kernel_spec import KernelSpec
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.processors import num_processors
 
 _LANES = 32
 _GROUPS = 4  # of four warps, in a thread block
@@ -21,7 +22,6 @@ _STAGES = 4  # pairs of rows on their way
 _ROWS = 2  # of a product
 _MOST_COLUMNS = 128  # of a product: a float32 register of a lane for every two
 _QUERY_BYTES = 160 * 1024  # of shared memory
-_PROCESSORS = 132
 _LEAST_ROWS, _MOST_ROWS = 8, 64  # that the keys of a thread block serve
 
 
@@ -250,7 +250,7 @@ def tile_scores(
         num_visible,
         scores,
         num_tiles,
-        max(_LEAST_ROWS, min(_MOST_ROWS, num_rows * num_tiles // _PROCESSORS)),
+        max(_LEAST_ROWS, min(_MOST_ROWS, num_rows * num_tiles // num_processors(q.device))),
         least,
         scale,
     )

@@ -19,7 +19,8 @@ from tests.gpu.poison import poisoned_memory
 pytest.importorskip("tilelang")
 
 from deepinfer.ops.cuda.sparse_attention import sparse_attention
-from tilelang_ops.attention.sparse_attention_sm90 import best_splits, multiprocessors
+from tilelang_ops.attention.sparse_attention_sm90 import best_splits
+from tilelang_ops.jit.processors import num_processors
 
 LIMIT = 1.2e-3  # relative: float16 softmax weights (SM90 form) are off by 2e-4, and flip so many of bf16's roundings
 RUNS = 3
@@ -212,7 +213,7 @@ def test_rows_whose_tiles_are_split_have_the_same_bits(device, sizes, some, num_
 
 def test_clusters_give_a_row_the_same_bits(device):
     """Of one size of clusters, which follows from the number of multiprocessors."""
-    at_once = multiprocessors(device)
+    at_once = num_processors(device)
     sizes = [n for n in range(1, at_once + 1) if best_splits(n, 10, at_once) > 1]
     for splits in (2, 4, 8):
         counts = [n for n in sizes if best_splits(n, 10, at_once) == splits and n * 10 > 0.25 * at_once]
