@@ -5,9 +5,10 @@
 links: what all-to-alls, sends and votes take. exchange: dispatch and combine of one layer, of decode steps and of
 others, beside all-to-alls of the same bytes. context: one long prompt, its rows shared by all GPUs or computed by one.
 decode: tokens/s/GPU and tokens/s/user by sequences a GPU, experts over one GPU and more, up to all, on one also with
-the loop of lock steps; and where the time goes. shuffle: weights of experts that change places. overlap: prefill steps
-of many sequences with two-batch overlap off and on. The model is a slice of V4.1-Flash with layers of true shape and
-random weights, unless --model names another. A section that fails or takes longer than --cap ends alone.
+the loop of lock steps and what a rank's share in a layer's experts takes there; and where the time goes. shuffle:
+weights of experts that change places. overlap: prefill steps of many sequences with two-batch overlap off and on. The
+model is a slice of V4.1-Flash with layers of true shape and random weights, unless --model names another. A section
+that fails or takes longer than --cap ends alone.
 
 Without GPUs: --device cpu --model bundled --batches 1,4 --long 256 --chunk 128.
 """
@@ -164,7 +165,9 @@ def decode(bench: WideEPBench) -> None:
     widths = [width for width in range(1, bench.size + 1) if bench.size % width == 0]
     for width in bench.words.widths or widths:
         decode_with(bench, bench.spread(width), {"experts_over": width})
-        if width == 1:  # what the loop of lock steps costs, beside the overlapped one
+        if width == 1:
+            experts(bench, [several for several in widths if several > 1])
+            # What the loop of lock steps costs, beside the overlapped one:
             decode_with(bench, {"data_parallel_size": bench.size}, {"experts_over": 1, "lockstep": True})
 
 
@@ -178,6 +181,14 @@ def decode_with(bench: WideEPBench, sizes: dict[str, Any], about: dict[str, Any]
         point |= {"tokens_s_gpu": batch * 1e3 / step_ms, "p90_ms": max(row["p90_ms"] for row in found)}
         parts = bench.call(breakdown, batch, PROMPT, DECODED)
         bench.note("decode", point | {"context_len": PROMPT + DECODED // 2} | slowest(parts))
+
+
+def experts(bench: WideEPBench, widths: list[int]) -> None:
+    """What a layer's experts take on a rank, measured with engines that have them all."""
+    for width in widths:
+        for batch in bench.words.batches:
+            found = slowest(bench.call(ranks.rank_experts, width, batch))
+            bench.note("experts of a rank", {"experts_over": width, "batch": batch, **found})
 
 
 def shuffle(bench: WideEPBench) -> None:

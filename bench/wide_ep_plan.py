@@ -1,6 +1,7 @@
 """Decode speeds of experts over several GPUs as measured by `bench/wide_ep.py`, beside what the planner predicts from
 what the same run measured otherwise: steps with all experts on each GPU, in the overlapped loop and in that of lock
-steps, and the exchange of one layer by itself. Reports without the latter two are predicted by their links alone:
+steps, the exchange of one layer by itself, and a rank's share in a layer's experts on one GPU. Reports without lock
+steps are predicted by their links alone:
 
     python bench/wide_ep_plan.py REPORT.json [--ops doc/results/h200-ops-tuned.json] [--profile PROFILE.json]
 
@@ -70,7 +71,11 @@ def measured_lockstep(report: dict[str, Any]) -> dict[str, Any] | None:
     overlapped = {point["batch"]: point["step_ms"] for point in points(report, 1)}
     host = [[point["batch"], point["step_ms"] - overlapped[point["batch"]]] for point in points(report, 1, True)]
     exchange = [[row["static_bytes"], row["static_us"]] for row in report.get("exchange of decode steps", [])]
-    return {"exchange": exchange, "host": host} if exchange and host else None
+    experts = [
+        [row["experts_over"], row["batch"], row["picked_us"] + row["shared_us"]]
+        for row in report.get("experts of a rank", [])
+    ]
+    return {"exchange": exchange, "host": host, "experts": experts} if exchange and host else None
 
 
 def show_fit(calibration: Calibration) -> None:

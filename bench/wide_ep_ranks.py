@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from deepinfer import SamplingParams
 from deepinfer.config.engine_config import EngineConfig
+from deepinfer.core.quantized_weight import QuantizedWeight
 from deepinfer.distributed.expert_balancer import ExpertBalancer
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.expert_placement import ExpertPlacement
@@ -223,6 +224,47 @@ def replayed(place: torch.device, call: Callable[[], Any]) -> Callable[[], Any]:
         with torch.cuda.graph(graph):
             call()
     return graph.replay
+
+
+@torch.inference_mode()
+def rank_experts(rank: int, num_ranks: int, rows: int) -> dict[str, float]:
+    """What a layer's experts take on one of `num_ranks` ranks with `rows` rows each, by this GPU alone, which computes
+    the share of one rank after the other: `picked_us` of the rank that takes longest, `shared_us` with the sum of a
+    row's outputs. Means over the layers of an engine that has all experts, with its routers, for random rows.
+    """
+    model, place = kept()["runtime"].worker.model, device_of_engine()
+    config, ops, moes = model.runtime.config, model.runtime.ops, list(model.moes().values())
+    options = {"limit": config.swiglu_limit, "quantize": True, "act_dtype": torch.bfloat16}
+    numbers = torch.Generator().manual_seed(rank)
+    x = torch.randn((num_ranks * rows, config.hidden_size), generator=numbers).to(torch.bfloat16).to(place)
+    top_k, num_slots = config.num_experts_per_tok, -(-config.n_routed_experts // num_ranks)
+    own, parts = x[:rows], torch.zeros((rows, top_k, config.hidden_size), dtype=torch.bfloat16, device=place)
+    none = (torch.empty((rows, 0), dtype=torch.int64, device=place), torch.empty((rows, 0), device=place))
+
+    def picked_us(moe: Any) -> float:
+        rule = {"top_k": top_k, "scaling": config.routed_scaling_factor, "normalize": config.norm_topk_prob}
+        picks, times = ops.route(x, moe.gate_weight, moe.gate_bias, **rule), []
+        for first in range(0, config.n_routed_experts, num_slots):
+            share = slice(first, first + num_slots)
+            stacks = [QuantizedWeight(w.codes[share], w.scales[share], w.format) for w in (moe.w1, moe.w3, moe.w2)]
+            slots = torch.where(picks.ids // num_slots == first // num_slots, picks.ids - first, -1)
+            call = functools.partial(ops.moe, x, slots, picks.weights, *stacks, None, **options, likely=rows * top_k)
+            times.append(microseconds(place, replayed(place, call)))
+        return max(times)
+
+    def shared_parts() -> None:
+        for moe in moes:
+            shared = ops.moe(own, *none, moe.w1, moe.w3, moe.w2, moe.shared, **options)
+            ops.sum_experts(parts, shared)
+
+    shared_us = microseconds(place, replayed(place, shared_parts)) / len(moes)
+    return {"picked_us": statistics.mean(map(picked_us, moes)), "shared_us": shared_us}
+
+
+def device_of_engine() -> torch.device:
+    """Where the engine of this rank computes."""
+    model: Any = kept()["runtime"].worker.model
+    return next(iter(model.moes().values())).gate_weight.device
 
 
 def shuffle(rank: int, share: float) -> dict[str, float]:

@@ -86,6 +86,11 @@ def decode(rows: Rows) -> None:
     table((*headings, *(("device, ms", "outside, ms", "votes, ms") if has_parts else ())), lines)
 
 
+def experts(rows: Rows) -> None:
+    lines = [[number(row[name]) for name in ("experts_over", "batch", "picked_us", "shared_us")] for row in rows]
+    table(("experts over", "sequences a GPU", "picked experts, us", "shared one and sum, us"), lines)
+
+
 def as_they_are(rows: Rows) -> None:
     """One line a row, whatever it has."""
     for row in rows:
@@ -102,6 +107,7 @@ SECTIONS: dict[str, Callable[[Rows], None]] = {
     "context": as_they_are,
     "engines": as_they_are,
     "decode": decode,
+    "experts of a rank": experts,
     "shuffle": as_they_are,
     "overlap": as_they_are,
 }

@@ -34,7 +34,7 @@ class Experts:
 
 def form_of(num_rows: int) -> object:
     picks = num_rows * PICKS
-    return FEW if takes_few(num_rows, picks, Experts()) else stream_form(picks, EXPERTS).sizes
+    return FEW if takes_few(picks, Experts()) else stream_form(picks, EXPERTS).sizes
 
 
 def told(form: StreamForm, num_rows: int) -> float:

@@ -46,13 +46,17 @@ def quantized_linear(
 
 
 def kernel_specs(sizes: ModelSizes) -> list[KernelSpec]:
-    """Query, window and output projections, index queries, Engram projection, the draft model's main projection."""
+    """Query, window and output projections, index queries, Engram projection, the draft model's main projection, and
+    the shared expert where it is by itself.
+    """
     shapes = {
         (sizes.q_lora_rank, sizes.hidden_size),
         (sizes.num_heads * sizes.head_dim, sizes.q_lora_rank),
         (sizes.head_dim, sizes.hidden_size),
         (sizes.hidden_size, sizes.o_groups * sizes.o_lora_rank),
         (sizes.index_n_heads * sizes.index_head_dim, sizes.q_lora_rank),
+        (sizes.moe_intermediate_size, sizes.hidden_size),
+        (sizes.hidden_size, sizes.moe_intermediate_size),
     }
     memory = (sizes.engram_max_ngram_size - 1) * sizes.engram_n_heads * sizes.engram_head_dim
     if memory > 0:

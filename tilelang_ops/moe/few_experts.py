@@ -54,10 +54,9 @@ def few_forms(num_assigned: int, num_experts: int, processors: int) -> tuple[Few
     return _SEVERAL if expected <= processors else _MORE
 
 
-def takes_few(num_rows: int, num_picks: int, experts: ExpertWeights) -> bool:
-    """Whether this is the form for so many rows; without picks, of the shared expert alone."""
-    fits = max(experts.dim, experts.hidden_dim) <= _WIDEST
-    return fits and (num_picks <= _MEAN_ROWS * experts.num_experts if num_picks else num_rows <= FEW_ROWS)
+def takes_few(num_picks: int, experts: ExpertWeights) -> bool:
+    """Whether this is the form for a step with so many picks."""
+    return max(experts.dim, experts.hidden_dim) <= _WIDEST and num_picks <= _MEAN_ROWS * experts.num_experts
 
 
 def few_experts(
@@ -67,7 +66,7 @@ def few_experts(
 
     Args:
         x: bf16 [T, D] contiguous.
-        ids: int64 [T, k] experts, best first; without a shared expert -1 for none, whose output is left as it is.
+        ids: int64 [T, k > 0] experts, best first; without a shared expert -1 for none, whose output is left as it is.
         weights: float32 [T, k].
         experts: of the layer.
         limit: swiglu_limit.
@@ -76,11 +75,11 @@ def few_experts(
     (num_rows, top_k), device, arch = ids.shape, x.device, arch_of(x.device)
     num_assigned, num_shared = num_rows * top_k, experts.num_shared(num_rows)
     single = num_rows == 1 and experts.shared is not None  # its assignments are their own tiles, and no list is read
-    if single or not num_assigned:
-        layout = no_layout(device, max(num_assigned, 1))
+    if single:
+        layout = no_layout(device, num_assigned)
     else:
         layout = expert_layout(ids, weights, experts.num_experts, FEW_ROWS)
-    flat_ids = ids.reshape(-1) if num_assigned else ids.new_empty(1)
+    flat_ids, row_weights = ids.reshape(-1), weights.reshape(-1)
     lists = (layout.tile_expert, layout.tile_begin, layout.tile_count, layout.tiles_used)
     blocks = num_processors(device)
     form, down_form = _ONE_ROW if single else few_forms(likely, experts.num_experts, blocks)
@@ -88,7 +87,6 @@ def few_experts(
     order = layout.order
     hidden = torch.empty((num_assigned + num_shared, experts.hidden_dim), dtype=torch.bfloat16, device=device)
     kernel = compiled(gate_up_few_kernel, arch, **statics, **form.statics(experts.dim))
-    row_weights = weights.reshape(-1) if num_assigned else layout.weights
     gate_up = experts.flat(0, 1)
     sizes = (num_assigned, num_shared)
     kernel(x, flat_ids, order, *lists, row_weights, *gate_up, hidden, *sizes, top_k, limit, blocks * form.occupancy)

@@ -8,6 +8,7 @@ from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.moe.combine import combine
 from tilelang_ops.moe.expert_weights import ExpertWeights, Packed
 from tilelang_ops.moe.few_experts import few_experts, few_specs, takes_few
+from tilelang_ops.moe.shared_expert import shared_expert
 from tilelang_ops.moe.stream_experts import stream_experts, stream_specs
 from tilelang_ops.moe.tile_experts import tile_experts, tile_specs
 
@@ -46,6 +47,8 @@ def moe(
     rows_per_pass = max(1, _MAX_ASSIGNMENTS // max(ids.shape[1], 1))
     if x.shape[0] == 0:
         return torch.empty_like(x)
+    if shared is not None and not ids.shape[1] and not batch_invariant:
+        return shared_expert(x, shared, limit)
     experts = ExpertWeights(routed, shared)
     likely = ids.numel() if likely is None else likely
     if x.shape[0] <= rows_per_pass:
@@ -65,7 +68,7 @@ def _one_pass(
     likely: int,
 ) -> torch.Tensor:
     num_rows, top_k = ids.shape
-    if not batch_invariant and takes_few(num_rows, likely, experts):
+    if not batch_invariant and takes_few(likely, experts):
         out = few_experts(x, ids, weights, experts, limit, likely)
     elif is_sm100(arch_of(x.device)):
         out = tile_experts(x, ids, weights, experts, limit, batch_invariant)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from deepinfer.bench.planner.draft_costs import DraftCosts
-from deepinfer.bench.planner.expert_spread import awake_experts_of_random_router
-from deepinfer.bench.planner.expert_work import ExpertWork
+from deepinfer.bench.planner.expert_spread import work_of_random_router
 from deepinfer.bench.planner.kernel_profile import KernelProfile
 from deepinfer.bench.planner.lockstep_costs import LockstepCosts
 from deepinfer.bench.planner.measured_step import MeasuredStep
@@ -31,6 +30,7 @@ class Calibration:
         anchors: (sequences, factor of experts), ascending, with which whole steps come out as measured; none where the
             profile has no ranks.
         lockstep: what ranks measured; None without.
+        rank_anchors: by number of ranks that share experts, the same with which a rank's share comes out as measured.
     """
 
     dense_factor: float = 1.0
@@ -38,6 +38,7 @@ class Calibration:
     checks: tuple[StepCheck, ...] = ()
     anchors: Anchors = ()
     lockstep: LockstepCosts | None = None
+    rank_anchors: Mapping[int, Anchors] = field(default_factory=dict)
 
     @classmethod
     def fit(cls, config: DeepSeekV41Config, profile: KernelProfile) -> Calibration:
@@ -64,11 +65,13 @@ class Calibration:
                     _anchors(parts[left], times[left], seqs[left], unseen[0]), step.num_seqs, unseen[1]
                 )
             checks.append(StepCheck(step, *(float(parts[number] @ (*pair, 1.0)) for pair in (fitted, unseen))))
-        return cls(*factors, tuple(checks), anchors, profile.lockstep)
+        return cls(*factors, tuple(checks), anchors, profile.lockstep, _rank_anchors(config, profile))
 
-    def expert_factor_at(self, num_seqs: float) -> float:
-        """Of steps with so many sequences on a rank: in straight lines over the logarithm of their number."""
-        return _factor_at(self.anchors, num_seqs, self.expert_factor)
+    def expert_factor_at(self, num_seqs: float, num_ranks: int) -> float:
+        """Of steps with so many sequences on a rank: in straight lines over the logarithm of their number. Where no
+        such share was measured, the factor of all experts on one rank.
+        """
+        return _factor_at(self.rank_anchors.get(num_ranks, self.anchors), num_seqs, self.expert_factor)
 
     @property
     def worst_error(self) -> float:
@@ -80,6 +83,18 @@ def _anchors(parts: np.ndarray, times: np.ndarray, seqs: np.ndarray, dense_facto
     """What is left of each step's time for experts, over what the profile says of them."""
     found = (times - parts @ (dense_factor, 0.0, 1.0)) / parts[:, 1]
     return tuple(sorted(zip(seqs.tolist(), found.tolist(), strict=True)))
+
+
+def _rank_anchors(config: DeepSeekV41Config, profile: KernelProfile) -> dict[int, Anchors]:
+    """A rank's share in a layer's experts as measured, over what the profile says of it."""
+    found: dict[int, Anchors] = {}
+    if profile.lockstep is None or not profile.lockstep.experts:
+        return found
+    costs = StepCosts(config, profile)
+    for num_ranks, num_seqs, us in profile.lockstep.experts:
+        work = work_of_random_router(config.n_routed_experts, config.num_experts_per_tok, num_seqs, num_ranks)
+        found[num_ranks] = (*found.get(num_ranks, ()), (float(num_seqs), us / costs.experts_us(work)))
+    return found
 
 
 def _factor_at(anchors: Anchors, num_seqs: float, without: float) -> float:
@@ -96,20 +111,16 @@ def _parts_ms(config: DeepSeekV41Config, profile: KernelProfile, step: MeasuredS
     drafts = model.dspark_block_size if step.part == "drafts" else 0
     rows = step.num_seqs * (1 + drafts)
     dense = costs.dense_us(rows, step.context_len)
-    experts = model.num_hidden_layers * costs.experts_us(
-        _random_work(model.n_routed_experts, model.num_experts_per_tok, rows)
-    )
+    work = work_of_random_router(model.n_routed_experts, model.num_experts_per_tok, rows)
+    experts = model.num_hidden_layers * costs.experts_us(work)
     head = costs.head_us(rows) if step.part != "forward" else 0.0
     if drafts:
         passes = DraftCosts(costs, profile)
-        work = _random_work(model.dspark_n_routed_experts, model.dspark_num_experts_per_tok, step.num_seqs * drafts)
+        picks = model.dspark_n_routed_experts, model.dspark_num_experts_per_tok
+        work = work_of_random_router(*picks, step.num_seqs * drafts)
         dense += passes.dense_us(step.num_seqs, step.context_len)
         experts += passes.num_stages * passes.experts_us(work)
     return dense / 1e3, experts / 1e3, head / 1e3
-
-
-def _random_work(num_experts: int, top_k: int, rows: int) -> ExpertWork:
-    return ExpertWork(awake_experts_of_random_router(num_experts, top_k, rows), rows * top_k, rows)
 
 
 def _factors(parts: np.ndarray, times: Sequence[float] | np.ndarray) -> tuple[float, float]:

@@ -9,9 +9,9 @@ from deepinfer.bench.planner.calibration import Calibration
 from deepinfer.bench.planner.draft_costs import DraftCosts
 from deepinfer.bench.planner.expert_spread import (
     awake_experts,
-    awake_experts_of_random_router,
     chance_peak_to_mean,
     peak_to_mean_of_random_router,
+    work_of_random_router,
 )
 from deepinfer.bench.planner.expert_work import ExpertWork
 from deepinfer.bench.planner.plan_options import PlanOptions
@@ -133,15 +133,14 @@ class DecodePlanner:
             draft_work = self._work(self._draft_moe, width, draft_rows)
             experts += self._draft_moe.num_layers * self._drafts.experts_us(draft_work)
             exchange += self._exchange_us(self._draft_moe, width, draft_rows)
-        return _Parts(dense, self._calibration.expert_factor_at(num_seqs) * experts, exchange)
+        return _Parts(dense, self._calibration.expert_factor_at(num_seqs, width) * experts, exchange)
 
     def _work(self, moe: _Moe, width: int, rows: float) -> ExpertWork:
         """Of the fullest rank, where every rank has `rows` tokens."""
-        places = ExpertPlacement.round_up(moe.num_experts, self._options.min_extra if width > 1 else 0, width)
         if self._options.random_router:
-            awake = awake_experts_of_random_router(moe.num_experts, moe.top_k, max(1, round(rows * width))) / width
-        else:
-            awake = awake_experts(places / width, rows * width, moe.top_k / places)
+            return work_of_random_router(moe.num_experts, moe.top_k, max(1, round(rows)), width)
+        places = ExpertPlacement.round_up(moe.num_experts, self._options.min_extra if width > 1 else 0, width)
+        awake = awake_experts(places / width, rows * width, moe.top_k / places)
         return ExpertWork(awake, rows * moe.top_k * self._peak(moe, width, rows), rows)
 
     def _exchange_us(self, moe: _Moe, width: int, rows: float) -> float:

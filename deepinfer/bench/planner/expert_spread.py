@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from deepinfer.bench.planner.expert_work import ExpertWork
 from deepinfer.checkpoint.random_tensors import weight_statistics
 
 _NUM_DRAWN_ROWS: Final = 1024
@@ -38,6 +39,14 @@ def peak_to_mean_of_random_router(num_experts: int, top_k: int, rows: int, num_r
         for picks in _random_picks(num_experts, top_k, rows)
     ]
     return float(np.mean(peaks)) / (rows * top_k / num_ranks)
+
+
+def work_of_random_router(num_experts: int, top_k: int, rows: int, num_ranks: int = 1) -> ExpertWork:
+    """Of the fullest of ranks with `rows` tokens each that share the experts of such a router."""
+    total = rows * num_ranks
+    awake = awake_experts_of_random_router(num_experts, top_k, total) / num_ranks
+    peak = peak_to_mean_of_random_router(num_experts, top_k, total, num_ranks)
+    return ExpertWork(awake, rows * top_k * peak, rows)
 
 
 @functools.lru_cache(maxsize=32)  # widths of a plan ask for the same numbers of rows

@@ -20,15 +20,20 @@ class LockstepCosts:
         exchange: (bytes that a rank sends, us) of the exchange of one layer, replayed from a graph, bytes ascending.
         host: (sequences on a rank, ms) by which such a step is longer than an overlapped one with the same work on the
             device, sequences ascending: votes, planning, launches, books.
+        experts: (ranks, sequences on each, us) of one layer's experts on the rank that takes longest, measured on one
+            GPU; maybe none.
     """
 
     exchange: Points
     host: Points
+    experts: tuple[tuple[int, int, float], ...] = ()
 
     @classmethod
     def parse(cls, value: Any) -> LockstepCosts:
         """From a JSON object with lists of pairs. ValueError or TypeError for anything else."""
-        costs = cls(*(tuple(sorted((float(x), float(y)) for x, y in value[name])) for name in ("exchange", "host")))
+        exchange, host = (tuple(sorted((float(x), float(y)) for x, y in value[name])) for name in ("exchange", "host"))
+        experts = sorted((int(ranks), int(seqs), float(us)) for ranks, seqs, us in value.get("experts", ()))
+        costs = cls(exchange, host, tuple(experts))
         if not costs.exchange or not costs.host:
             raise ValueError("lockstep: exchange and host are lists of at least one pair of numbers")
         return costs

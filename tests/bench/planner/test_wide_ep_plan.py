@@ -55,3 +55,18 @@ def test_loop_and_exchange_of_lock_steps_are_taken_as_measured(tmp_path, capsys)
     profile = KernelProfile.read(tmp_path / "p.json")
     assert profile.lockstep.host == ((1.0, 0.0), (16.0, pytest.approx(0.25)), (64.0, 0.5), (256.0, 0.75))
     assert profile.at_floors().lockstep is None
+
+
+def test_a_measured_share_in_the_experts_is_what_a_rank_takes(tmp_path, capsys):
+    """Of eight layers; a report without has the factor of one GPU."""
+    alone = [point(1, batch, ms) for batch, ms in ((1, 2.1), (16, 5.9), (64, 11.4))]
+    locked = [step | {"lockstep": True} for step in alone]
+    exchange = [{"rows": 1, "static_bytes": 71728.0, "static_us": 40.0}]
+    report = {"num_gpus": 2, "links": LINKS, "exchange of decode steps": exchange}
+    report["decode"] = [*alone, *locked, point(2, 16, 6.0), point(2, 64, 10.0)]
+    without = said(capsys, tmp_path / "r.json", report)[-1]
+    share = {"experts_over": 2, "shared_us": 50.0}
+    report["experts of a rank"] = [share | {"batch": 16, "picked_us": 350.0}, share | {"batch": 64, "picked_us": 750.0}]
+    *_, sixteen, last = said(capsys, tmp_path / "r.json", report, "--profile", tmp_path / "p.json")
+    assert "experts 3.20," in sixteen and "experts 6.40," in last and "experts 6.40," not in without
+    assert KernelProfile.read(tmp_path / "p.json").lockstep.experts == ((2, 16, 400.0), (2, 64, 800.0))
