@@ -29,7 +29,7 @@ def test_a_bf16_step_at_most(device: torch.device, num_rows: int, dim: int) -> N
         up[1, 3] = float("nan")
     with poisoned_memory():
         got = gate_rows(gate, up, LIMIT)
-    want = gated_hidden(gate, up, None, limit=LIMIT, quantize=False, act_dtype=torch.bfloat16)
+    want = gated_hidden(gate, up, None, limit=LIMIT, quantize=False, act_dtype=torch.bfloat16).to(torch.bfloat16)
     steps = (got.view(torch.int16).int() - want.view(torch.int16).int()).abs()
     same = (got.isnan() & want.isnan()) | (steps <= 1)
     assert same.all(), f"T {num_rows}, I {dim}, seed {generator.initial_seed()}: {(~same).nonzero()[0].tolist()}"
