@@ -20,6 +20,7 @@ class DecodeBatch:
         ngram_ids: int64 [T, n] each row's token and its predecessors; n = 0 without Engram.
         block_ids: int64 [B] block tables, one behind the other; what lies behind the last one is never looked at.
         max_len: python int, positions of all rows are below it.
+        keeps_draft_context: whether the rows leave the draft model its context, if there is one.
     """
 
     rows: DecodeRows
@@ -27,6 +28,7 @@ class DecodeBatch:
     ngram_ids: torch.Tensor
     block_ids: torch.Tensor
     max_len: int
+    keeps_draft_context: bool = True
 
     @property
     def token_ids(self) -> torch.Tensor:

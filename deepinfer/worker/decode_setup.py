@@ -51,8 +51,9 @@ def graph_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
     on which they are captured, and a little for each.
 
     A batch that drains meets every number of rows, with a forward pass and a sampling for each, and every number of
-    sequences with a draft pass; a rank that steps with others meets draft passes of theirs alone as well. Texts that
-    grow past a bound of lengths meet more, which is rarely so for many rows.
+    sequences with a draft pass and, where a schedule says when drafts pay, with a forward pass that leaves the draft
+    model no context; a rank that steps with others meets draft passes of theirs alone as well. Texts that grow past a
+    bound of lengths meet more, which is rarely so for many rows.
     """
     if config.enforce_eager:
         return 0
@@ -61,6 +62,8 @@ def graph_bytes(config: EngineConfig, model_config: DeepSeekV41Config) -> int:
     num_graphs = 2 * len(buckets.rows)
     if sizes.num_drafts:
         num_graphs += len(buckets.seqs) * (2 if config.parallel.lockstep_size > 1 else 1)
+        if config.speculative.curve_source is not None:
+            num_graphs += len(buckets.seqs)
     return pool_bytes(config, model_config) + LIBRARY_WORKSPACE + _GRAPH_BYTES * num_graphs
 
 

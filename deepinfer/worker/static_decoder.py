@@ -71,7 +71,8 @@ class StaticDecoder:
         """
         self._upload.send(plan)
         splits = bool(plan.previous_step_id >= 0 and plan.draft_caps.sum() > plan.num_draft_rows)
-        return self._launch(self.agreed or DecodeDemand.of(plan), splits)
+        keeps_context = plan.keeps_draft_context and self._model.draft is not None
+        return self._launch(self.agreed or DecodeDemand.of(plan), splits, keeps_context)
 
     @forbid_device_sync()
     @torch.inference_mode()
@@ -79,7 +80,7 @@ class StaticDecoder:
         """Launch the step that the ranks have agreed on, with padding alone: nothing is stored."""
         assert self.agreed is not None, "a rank by itself has no part in steps of others"
         self._upload.send_nothing()
-        self._launch(self.agreed, False)
+        self._launch(self.agreed, splits=False, keeps_context=False)
 
     @property
     def agreed(self) -> DecodeDemand | None:
@@ -99,15 +100,16 @@ class StaticDecoder:
         """float32 [n, vocab] of final hidden states [n, D]."""
         return self._model.logits(hidden)
 
-    def _launch(self, demand: DecodeDemand, splits: bool) -> DecodeStep:
+    def _launch(self, demand: DecodeDemand, splits: bool, keeps_context: bool) -> DecodeStep:
         num_rows = self._buckets.rows_for(demand.num_rows)
         max_len = self._buckets.length_for(demand.max_len + self.sizes.num_drafts)
         rows = self._rows.narrowed(num_rows, min(num_rows, self.sizes.max_num_seqs))
-        self.calls.run(("decode", num_rows, max_len, splits), lambda: self._run(rows, max_len, splits))
+        key = ("decode", num_rows, max_len, splits, keeps_context)
+        self.calls.run(key, lambda: self._run(rows, max_len, splits, keeps_context))
         return DecodeStep(rows, self._hidden[:num_rows], self.seqs_for(demand.num_seqs))
 
-    def _run(self, rows: DecodeRows, max_len: int, splits: bool) -> None:
+    def _run(self, rows: DecodeRows, max_len: int, splits: bool, keeps_context: bool) -> None:
         fields = self._fields.narrowed(rows.num_rows.shape[0])
         offsets, ngrams = self._model.runtime.ops.resolve_rows(fields, self.outcome, rows, splits=splits)
-        batch = DecodeBatch(rows, offsets, ngrams, fields.block_ids, max_len)
+        batch = DecodeBatch(rows, offsets, ngrams, fields.block_ids, max_len, keeps_context)
         self._hidden[: batch.num_rows].copy_(self._model.decode(batch, self._caches))

@@ -59,10 +59,12 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("num_out", "dim", "rows", "takes"),
     [
-        (129280, 5120, 8, False),  # the row form
-        (129280, 5120, 9, True),
-        (512, 5120, 32, False),  # the split form
+        (129280, 5120, 4, False),  # the row form
+        (129280, 5120, 5, True),
+        (512, 5120, 5, False),  # the split form
+        (512, 5120, 32, False),
         (512, 5120, 33, True),
+        (32, 5120, 8, False),  # small: the row form
         (32, 5120, 9, True),
         (128, 512, 9, True),
         (1, 5376, 4096, False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,6 +71,22 @@ def test_linked_plans(numerics: str, checkpoint: Path) -> None:
         model = llm._runtime.worker.model
         for seed in range(6):
             LinkedModel(model, "float32" if numerics == "fp32" else "fp4", EagerCalls()).check_chain(seed, num_links=4)
+
+
+def test_a_step_without_draft_context(checkpoint: Path) -> None:
+    """Hidden states are the same, and the draft model's rings as they were."""
+    options = {"numerics": "official", "max_model_len": MAX_LEN, "block_size": 16, "max_num_seqs": 1}
+    with LLM(checkpoint, backend="cpu", speculative={"num_drafts": 3}, **options) as llm:
+        model = llm._runtime.worker.model
+        linked, plan = LinkedModel(model, "fp4", EagerCalls()), plan_of(np.random.default_rng(0), [9, 30], [1, 0])
+        first = model.runtime.config.num_hidden_layers
+        rings = [cache.data for layer, cache in linked.decoder._caches.window.items() if layer >= first]
+        hidden = []
+        for keeps in (False, True):
+            step = linked.decoder.forward(replace(plan, keeps_draft_context=keeps))
+            hidden.append(step.hidden.clone())
+            assert rings and all(bool(ring.any()) == keeps for ring in rings)
+    assert torch.equal(*hidden)
 
 
 def test_a_step_is_made_of_ops(checkpoint: Path) -> None:

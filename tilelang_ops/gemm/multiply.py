@@ -17,6 +17,7 @@ from tilelang_ops.jit.kernel_spec import KernelSpec
 _ROW_STEPS = (1, 4, MAX_ROWS)  # rows of x that a block of the row form multiplies
 _TILES = (64, 128)  # rows of x a tile
 _SMALL_WEIGHT = 1 << 20  # elements: a product takes about as long as its launch, so fewer forms do
+_ROWS_BESIDE_LIBRARY = 4  # of the row form, where the matrix library is faster with more
 _MOST_SPLIT_ROWS = 32  # of unquantized weights, before the matrix library is as fast
 _MIN_TILE_OUT = 16  # fewer outputs than this stay in the row form: a tile would be nearly empty
 _NAMES = {torch.bfloat16: "bfloat16", torch.float32: "float32"}
@@ -26,7 +27,8 @@ def multiply(
     x: torch.Tensor, weight: torch.Tensor, num_groups: int, out_dtype: torch.dtype, batch_invariant: bool
 ) -> torch.Tensor:
     """x bf16 [T, G*K] times bf16 weight [G*R, K], block-diagonal for G > 1 -> out_dtype [T, G*R]."""
-    arch, rows, by_rows = arch_of(x.device), x.shape[0], _by_rows(x.shape[0], weight.shape[0], batch_invariant)
+    arch, rows = arch_of(x.device), x.shape[0]
+    by_rows = _by_rows(rows, weight.shape[0], _plain_row_form(*weight.shape, arch), batch_invariant)
     if num_groups == 1 and not batch_invariant and takes_library(rows, *weight.shape, arch):
         return plain_product(x, weight, out_dtype)
     scales = torch.empty((1, 1), dtype=torch.uint8, device=x.device)  # an argument that bf16 weights have no use for
@@ -51,10 +53,10 @@ def takes_library(num_rows: int, num_out: int, dim: int, arch: str) -> bool:
     """Whether a product with unquantized weights, not `batch_invariant`, is left to the matrix library.
 
     By what was measured on an H200 (torch 2.11, CUDA 13.0): from 33 rows on it is as fast or faster (512x5120 at 64
-    rows 7.4 us either way, at 256 29 -> 8.5; 129280x256 at 64 34 -> 29); from 9 where the split form does not fit
-    (129280x5120 at 16 rows 494 -> 315, 32x5120 12 -> 5.8) or the weight is small (128x512 at 64 rows 4.9 -> 3.1).
+    rows 7.4 us either way, at 256 29 -> 8.5; 129280x256 at 64 34 -> 29); from 9 where the weight is small (128x512 at
+    64 rows 4.9 -> 3.1); from 5 where the split form does not fit (129280x5120 at 8 rows 416 -> 308, at 16 494 -> 315).
     """
-    if not HAS_LIBRARY or is_sm100(arch) or num_rows <= MAX_ROWS or num_out < _MIN_TILE_OUT:
+    if not HAS_LIBRARY or is_sm100(arch) or num_rows <= _plain_row_form(num_out, dim, arch) or num_out < _MIN_TILE_OUT:
         return False
     is_small = num_out * dim <= _SMALL_WEIGHT
     return num_rows > _MOST_SPLIT_ROWS or is_small or not takes_split(num_rows, num_out, dim, 1, False)
@@ -85,7 +87,7 @@ def multiply_quantized(
     Returns:
         out_dtype [T, G*R].
     """
-    arch, by_rows = arch_of(codes.device), _by_rows(num_rows, codes.shape[0], batch_invariant)
+    arch, by_rows = arch_of(codes.device), _by_rows(num_rows, codes.shape[0], MAX_ROWS, batch_invariant)
     if not by_rows and takes_split(num_rows, *codes.shape, num_groups, batch_invariant):
         return multiply_split(quantizer(True)[0], codes, scales, num_groups, out_dtype)
     out = torch.empty((num_rows, codes.shape[0]), dtype=out_dtype, device=codes.device)
@@ -142,8 +144,16 @@ def _statics(weight: torch.Tensor, num_groups: int, out_dtype: torch.dtype) -> d
     }
 
 
-def _by_rows(num_rows: int, num_out: int, batch_invariant: bool) -> bool:
-    return num_out < _MIN_TILE_OUT or (num_rows <= MAX_ROWS and not batch_invariant)
+def _by_rows(num_rows: int, num_out: int, most_rows: int, batch_invariant: bool) -> bool:
+    return num_out < _MIN_TILE_OUT or (num_rows <= most_rows and not batch_invariant)
+
+
+def _plain_row_form(num_out: int, dim: int, arch: str) -> int:
+    """Most rows of the row form with an unquantized weight. With eight, 512x5120 takes 10.7 us (split 5.7), 129280x256
+    41 (split 23), 129280x5120 416 (library 308), 128x512 1.8 (library 3.0).
+    """
+    has_others = HAS_LIBRARY and not is_sm100(arch) and num_out * dim > _SMALL_WEIGHT
+    return _ROWS_BESIDE_LIBRARY if has_others else MAX_ROWS
 
 
 def _row_steps(num_out: int, dim: int) -> tuple[int, ...]:

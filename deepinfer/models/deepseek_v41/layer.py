@@ -93,7 +93,7 @@ class Layer:
     ) -> Turns[tuple[torch.Tensor, torch.Tensor]]:
         """Attention of its normed input x [T, D], then MoE, on the streams [T, S, D] that x was read from."""
         probe = ctx.probe
-        if self._is_draft_target:
+        if self._is_draft_target and ctx.keeps_draft_context:
             ctx.features[self._layer_id] = self._runtime.stream_mean(streams)
         probe.record(f"{self.name}.attn.in", x)
         out = probe.call(f"{self.name}.attn", self.attention, x, ctx)

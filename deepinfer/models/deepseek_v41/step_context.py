@@ -45,6 +45,7 @@ class StepContext:
         candidates: candidate blocks int64 [T, blocks] of the candidate source, once it has run.
         is_real: bool [T] rows that are no padding, where the batch has as many rows on every rank; None: all, and other
             ranks may have others.
+        keeps_draft_context: whether the rows leave the draft model its context, if there is one.
         features: mean of the streams [T, D] as they enter a draft target layer's attention, by layer.
     """
 
@@ -62,6 +63,7 @@ class StepContext:
     picks: dict[int, torch.Tensor] = field(default_factory=dict)
     candidates: torch.Tensor | None = None
     is_real: torch.Tensor | None = None
+    keeps_draft_context: bool = True
     features: dict[int, torch.Tensor] = field(default_factory=dict)
     _ropes: dict[int, Rope] = field(default_factory=dict)
     _key_ropes: dict[int, Rope] = field(default_factory=dict)
@@ -177,6 +179,7 @@ class StepContext:
             entries={ratio: EntryMap.of_decode(batch, maps, ratio) for ratio in maps.entries},
             kept=kept,
             is_real=None if runtime.groups is None else batch.rows.seqs >= 0,
+            keeps_draft_context=batch.keeps_draft_context,
             _ropes={id(ropes.window): maps.window_rope, id(ropes.compressed): maps.rope},
             _entry_ropes={ratio: places.rope for ratio, places in maps.entries.items()},
             _ngrams=maps.ngrams,

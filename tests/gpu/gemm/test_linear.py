@@ -37,7 +37,7 @@ def test_small(device: torch.device, rows: int, num_out: int, dim: int, out_dtyp
         check(device, rows, num_out, dim, out_dtype, batch_invariant)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 9, 32, 33, 53, 64, 257, 2050])
+@pytest.mark.parametrize("rows", [1, 4, 5, 8, 9, 32, 33, 53, 64, 257, 2050])
 @pytest.mark.parametrize(("num_out", "dim", "out_dtype"), FLASH)
 def test_full_size(device: torch.device, rows: int, num_out: int, dim: int, out_dtype: torch.dtype):
     for _ in range(ROUNDS):
