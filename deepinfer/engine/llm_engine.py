@@ -77,14 +77,7 @@ class LLMEngine:
         self._recover()
         self._apply_aborts()
         self._admit_structured()
-        plan = self._schedule()
-        if plan.num_seqs:
-            result = self._execute(self._steps[-1])
-            update = self._update(plan, result)
-            self._emit(plan, result, update)
-            self._end_step(plan)
-        elif not self._ready.finished:
-            self._wait_for_grammars()
+        self._go_on()
         return self._take_ready()
 
     @property
@@ -238,6 +231,24 @@ class LLMEngine:
                 error = refused
             if error is not None:
                 self._outputs.fail(request.seq_id, error, self._ready)
+
+    def _go_on(self) -> None:
+        plan = self._schedule()
+        if plan.num_seqs:
+            self._run(self._steps[-1])
+        else:
+            self._rest(plan)
+
+    def _run(self, step: StepInFlight) -> None:
+        plan, result = step.plan, self._execute(step)
+        update = self._update(plan, result)
+        self._emit(plan, result, update)
+        self._end_step(plan)
+
+    def _rest(self, _plan: StepPlan) -> None:
+        """Of an empty plan: nothing can be computed."""
+        if self.has_unfinished_requests() and not self._ready.finished:
+            self._wait_for_grammars()
 
     @phase("schedule")
     def _schedule(self, kind: str | None = None) -> StepPlan:

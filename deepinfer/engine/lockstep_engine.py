@@ -12,7 +12,6 @@ from deepinfer.core.decode_demand import DecodeDemand
 from deepinfer.distributed.rank_groups import RankGroups
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.step_agreement import StepAgreement, StepVote
-from deepinfer.engine.step_outputs import StepOutputs
 from deepinfer.profile.host_trace import phase
 
 
@@ -44,26 +43,24 @@ class LockstepEngine(LLMEngine):
         self.wakes = wakes
         self._may_sleep = False
 
-    @phase("step")
-    def step(self) -> StepOutputs:
-        """One step of all ranks. See `LLMEngine.step`."""
-        self._recover()
-        self._apply_aborts()
-        self._admit_structured()
-        plan = self._agreed_plan()
-        if plan is not None and plan.num_seqs:
-            result = self._execute(self._steps[-1])
-            update = self._update(plan, result)
-            self._emit(plan, result, update)
-            self._end_step(plan)
-        elif plan is not None:
-            self._worker.take_part()
-        elif self.has_unfinished_requests() and not self._ready.finished:
-            self._wait_for_grammars()
-        return self._take_ready()
+    def _go_on(self) -> None:
+        """One step of all ranks."""
+        plan, is_shared = self._agreed_plan()
+        if plan.num_seqs:
+            self._run(self._steps[-1])
+        elif is_shared:
+            self._take_part(plan)
+        else:
+            self._rest(plan)
 
-    def _agreed_plan(self) -> StepPlan | None:
-        """This rank's part of the next step, empty if it has none; None when nobody has one."""
+    def _take_part(self, _plan: StepPlan) -> None:
+        """In a step of which this rank's plan is empty."""
+        self._worker.take_part()
+        self._worker.skip_sample()
+
+    def _agreed_plan(self) -> tuple[StepPlan, bool]:
+        """This rank's part of the next step, empty if it has none, and whether anybody has one."""
+        plan: StepPlan | None = None
         votes = [StepVote._make(row) for row in self._tell(self._vote())]
         self._may_sleep = self._agreement.may_sleep(votes)
         kind = self._agreement.decide(votes)
@@ -76,9 +73,9 @@ class LockstepEngine(LLMEngine):
             if confirmed == kind:
                 largest = DecodeDemand.largest(demand for _, _, *demand in told)
                 self._agreed.decode = largest if kind == "decode" else None
-                return plan
+                return plan, True
             kind = confirmed
-        return None
+        return plan or self._schedule("decode"), False  # nobody can decode: that plan is empty
 
     def _vote(self) -> StepVote:
         return StepVote(*self._scheduler.vote(), self.has_unfinished_requests(), self.wakes)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from deepinfer._C import StepPlan
 from deepinfer.core.step_result import StepResult
 from deepinfer.engine.llm_engine import LLMEngine
 from deepinfer.engine.step_in_flight import StepInFlight
@@ -42,19 +43,12 @@ class OverlappedEngine(LLMEngine):
         self._admit_structured()
         if self._steps and self._worker.probe.is_attached:
             self._book()
-        plan = self._schedule()
-        if plan.num_seqs:
-            self._advance(self._steps[-1])
-        elif self._steps:
-            self._book()
-            self._end_step(plan)
-        elif not self._ready.finished:
-            self._wait_for_grammars()
+        self._go_on()
         outputs = self._take_ready()
         self._stepping = False
         return outputs
 
-    def _advance(self, step: StepInFlight) -> None:
+    def _run(self, step: StepInFlight) -> None:
         """Launch the newest step around the books of the one before."""
         self._launch_forward(step)
         if step is not self._steps[0]:
@@ -63,8 +57,21 @@ class OverlappedEngine(LLMEngine):
             self._launch_sample(step)
             if step.plan.kind == "prefill" or self._worker.probe.is_attached:
                 self._book()
+        else:
+            self._skip_sample()
         self._drop_ghosts()
         self._end_step(step.plan)
+
+    def _rest(self, plan: StepPlan) -> None:
+        """Nothing can be planned over the step in flight, if there is one: it is booked first."""
+        if not self._steps:
+            super()._rest(plan)
+            return
+        self._book()
+        self._end_step(plan)
+
+    def _skip_sample(self) -> None:
+        """The step that was begun last has ghosts alone: it need not be ended."""
 
     def flush(self) -> StepOutputs:
         """See `LLMEngine.flush`."""

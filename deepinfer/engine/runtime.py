@@ -20,6 +20,7 @@ from deepinfer.engine.lockstep_options import lockstep_options
 from deepinfer.engine.model_files import ModelFiles
 from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.overlapped_engine import OverlappedEngine
+from deepinfer.engine.overlapped_lockstep_engine import OverlappedLockstepEngine
 from deepinfer.engine.prompt_encoder import PromptEncoder
 from deepinfer.engine.request_limits import RequestLimits
 from deepinfer.engine.run_modes import RunModes
@@ -130,7 +131,7 @@ class EngineRuntime:
 
 def _engine(config: EngineConfig, groups: RankGroups | None, parts: tuple[Any, ...]) -> LLMEngine:
     if groups is not None:
-        return LockstepEngine(*parts, groups=groups)
+        return (OverlappedLockstepEngine if config.overlap else LockstepEngine)(*parts, groups=groups)
     return OverlappedEngine(*parts) if config.overlap else LLMEngine(*parts)
 
 

@@ -41,7 +41,11 @@ class StepWorker(Protocol):
         ...
 
     def take_part(self) -> None:
-        """Run the collectives of a step that only other ranks have rows of."""
+        """Begin a step that only other ranks have rows of: the collectives of its forward pass."""
+        ...
+
+    def skip_sample(self) -> None:
+        """End the step that was begun last without a token: what of its second phase concerns other ranks."""
         ...
 
     def drain(self) -> None:

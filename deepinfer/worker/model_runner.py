@@ -152,9 +152,13 @@ class ModelRunner:
         return result
 
     def take_part(self) -> None:
-        """The collectives of both phases, for a step that only other ranks have rows of."""
+        """Phase 1 of a step that only other ranks have rows of: its collectives."""
         assert self._peers is not None, "a rank by itself has no part in steps of others"
         self._peers.take_part()
+
+    def skip_sample(self) -> None:
+        """Phase 2 of a step that gives nobody here a token: its collectives."""
+        assert self._peers is not None, "a rank by itself has no part in steps of others"
         self._peers.end_step()
 
     def _exact(self, plan: StepPlan) -> StepPlan:

@@ -100,7 +100,7 @@ class Worker:
         self.backend = backend
         self._num_threads = config.num_threads or 1
         self.device = device = resolve_device(config.device, backend.name)
-        self._stream = _stream(device, bool(config.overlap) and backend.name == "cpu")
+        self._stream = _stream(device, bool(config.overlap) and backend.name == "cpu" and groups is None)
         max_len = config.scheduler.max_model_len
         assert max_len is not None, "the engine config is not resolved"
         num_drafts = config.speculative.num_drafts or 0
@@ -159,9 +159,16 @@ class Worker:
         return LaunchedStep(forward, cast("Launched[StepResult]", sample))  # waiting fetches a pending one
 
     def take_part(self) -> None:
-        """Run the collectives of a step that only other ranks have rows of; no request is touched."""
+        """Launch the forward pass of a step that only other ranks have rows of; no request is touched."""
         runner = self._live()
-        self._launch(runner.take_part, False).wait()
+        self._launch(runner.take_part, False)
+
+    def skip_sample(self) -> None:
+        """Launch what other ranks need of the second phase of the step that was begun last, which gives nobody here a
+        token.
+        """
+        runner = self._live()
+        self._launch(runner.skip_sample, False)
 
     def drain(self) -> None:
         """Wait until the device has done everything launched; exceptions stay with their steps."""
