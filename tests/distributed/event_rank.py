@@ -54,8 +54,9 @@ def live_through(
 
 
 def live_alone(model: str, options: dict[str, Any], events: list[Event]) -> dict[int, Any]:
-    """Outputs of one engine that gets all requests at once and is told of no abort."""
-    runtime = EngineRuntime.build(EngineConfig.create(model=model, **options), read_environment())
+    """Outputs of one engine that gets all requests at once, is told of no abort and does one step after the other."""
+    config = EngineConfig.create(model=model, **options | {"overlap": False})
+    runtime = EngineRuntime.build(config, read_environment())
     outputs: dict[int, Any] = {}
     for event in events:
         if event.request is not None:

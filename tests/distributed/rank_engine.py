@@ -41,8 +41,9 @@ class RankCase:
 
 
 def run_alone(model: str | None, options: dict[str, Any], requests: list[Request]) -> list[dict[str, Any]]:
-    """What one engine by itself gives."""
-    runtime = EngineRuntime.build(EngineConfig.create(model=model, **options), read_environment())
+    """What one engine by itself gives, one step after the other."""
+    config = EngineConfig.create(model=model, **options | {"overlap": False})
+    runtime = EngineRuntime.build(config, read_environment())
     outputs = _run(runtime, dict(enumerate(requests)))
     runtime.engine.close()
     return [outputs[number] for number in range(len(requests))]

@@ -8,10 +8,11 @@ from tests.distributed.rank_world import RankWorld
 from tests.support.golden_case import GOLDEN
 
 
-@pytest.mark.parametrize("two_batches", ["off", "on"])
-def test_two_ranks_with_drafts(world2, random_model, two_batches):
+@pytest.mark.parametrize(("two_batches", "overlaps"), [("off", False), ("on", True)])
+def test_two_ranks_with_drafts(world2, random_model, two_batches, overlaps):
     sizes = spread(2, 2, two_batch_overlap=two_batches)
-    check(world2, str(random_model), sizes, {"numerics": "fp32"}, [0, 1, 1, 1, 0])
+    options = {"numerics": "fp32", "overlap": overlaps}
+    check(world2, str(random_model), sizes, options, [0, 1, 1, 1, 0])
 
 
 @pytest.mark.parametrize("two_batches", ["off", "on"])
@@ -59,9 +60,10 @@ def test_options_that_ranks_cannot_have():
     from deepinfer.engine.lockstep_options import lockstep_options
 
     with pytest.raises(UnsupportedFeatureError, match="overlap = True"):
-        lockstep_options(EngineConfig.create(overlap=True))
+        lockstep_options(EngineConfig.create(overlap=True, context_parallel_size=2))
+    assert lockstep_options(EngineConfig.create(context_parallel_size=2)).overlap is False
     with pytest.raises(UnsupportedFeatureError, match="cost_curve"):
         lockstep_options(EngineConfig.create(speculative={"cost_curve": "measure"}))
-    assert lockstep_options(EngineConfig.create()).overlap is False
+    assert lockstep_options(EngineConfig.create()).overlap is None
     with pytest.raises(ConfigError, match="num_redundant_experts = -1"):
         EngineConfig.create(num_redundant_experts=-1)

@@ -29,7 +29,7 @@ def events_of(rng, num_ranks):
     return events, aborted
 
 
-def check(world, model, seed, is_static):
+def check(world, model, seed, is_static, overlaps):
     """Everybody gets an output, that of one engine unless it was aborted, and nothing is held behind the last."""
     rng = random.Random(seed)
     options = {"max_model_len": 96, "block_size": 16, "numerics": "fp32", "backend": "cpu"}
@@ -38,6 +38,7 @@ def check(world, model, seed, is_static):
     sizes = {"data_parallel_size": world.size, "expert_parallel_size": world.size}
     sizes |= {"two_batch_overlap": rng.choice(["on", "off"]), "prefill_any_interval": rng.choice([1, 8])}
     sizes |= {"num_redundant_experts": 3, "expert_rebalance_interval": rng.choice([0, 3])}
+    options["overlap"] = overlaps
     events, aborted = events_of(rng, world.size)
     parts = world.run(live_through, is_static, model, sizes, options, events)
     got = {number: output for outputs, _ in parts for number, output in outputs.items()}
@@ -49,15 +50,17 @@ def check(world, model, seed, is_static):
     return got
 
 
-def test_static_steps(world2, random_model):
-    got = check(world2, str(random_model), 13, is_static=True)
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_static_steps(world2, random_model, overlaps):
+    got = check(world2, str(random_model), 13, True, overlaps)
     assert "logits_processor_error" in got.values() and any(output[0][-1] == "abort" for output in got.values())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_static", [False, True])
-def test_many(world2, random_model, is_static):
-    ended = [check(world2, str(random_model), seed, is_static) for seed in range(100, 112)]
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_many(world2, random_model, is_static, overlaps):
+    ended = [check(world2, str(random_model), seed, is_static, overlaps) for seed in range(100, 112)]
     codes = [output for got in ended for output in got.values() if isinstance(output, str)]
     aborted = [output for got in ended for output in got.values() if output and output[0][-1] == "abort"]
     assert codes and aborted

@@ -30,32 +30,35 @@ def test_exchange_of_random_rows(world4, quantize):
         assert counts[0] == 0 < sum(counts)
 
 
-@pytest.mark.parametrize(("numerics", "tables"), [("fp32", 1), ("official", 4)])
-def test_four_ranks_of_which_two_are_idle(world4, random_model, numerics, tables):
+@pytest.mark.parametrize(("numerics", "tables", "overlaps"), [("fp32", 1, False), ("official", 4, True)])
+def test_four_ranks_of_which_two_are_idle(world4, random_model, numerics, tables, overlaps):
     """Whole Engram tables on each, or spread over all."""
     sizes = {"prefill_any_interval": 1, "engram_parallel_size": tables}
-    options = {"numerics": numerics, "speculative": "off"}
+    options = {"numerics": numerics, "speculative": "off", "overlap": overlaps}
     _, steps = check(world4, str(random_model), sizes, options, [2, 0, 2, 2, 2])
     assert steps[0][0] > 0 and steps[1][:2] == steps[3][:2] == (0, 0) and steps[1][2] > 5
 
 
-def test_two_ranks_with_drafts(world2, random_model):
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_two_ranks_with_drafts(world2, random_model, overlaps):
     """Ranks with more and fewer rows than the step has, one of them with none in the end."""
     sizes = {"prefill_any_interval": 1, "engram_parallel_size": 2}
-    options = {"numerics": "fp32", "backend": "cpu"}
+    options = {"numerics": "fp32", "backend": "cpu", "overlap": overlaps}
     _, steps = check(world2, str(random_model), sizes, options, [0, 1, 1, 1])
     assert sum(padded for padded, *_ in steps) > 3 and steps[0][2] > 3, steps
 
 
-def test_experts_that_move_between_steps(world2, random_model):
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_experts_that_move_between_steps(world2, random_model, overlaps):
     sizes = {"num_redundant_experts": 2, "expert_rebalance_interval": 4, "expert_load_window": 6}
-    options = {"numerics": "official", "backend": "cpu", "speculative": {"varlen": False}}
+    options = {"numerics": "official", "backend": "cpu", "speculative": {"varlen": False}, "overlap": overlaps}
     moves, _ = check(world2, str(random_model), sizes, options, [0, 1, 1, 0])
     assert all(of_layers[0] > 2 and of_layers[1] > 0 and of_drafts[0] > 0 for of_layers, of_drafts in moves)
 
 
 @pytest.mark.slow
-def test_steps_that_end_on_the_device(tmp_path, monkeypatch):
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_steps_that_end_on_the_device(tmp_path, monkeypatch, overlaps):
     """Sampling, acceptance and drafts too, in Triton's interpreter; the steps of one request are the host's."""
     pytest.importorskip("triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
@@ -69,6 +72,7 @@ def test_steps_that_end_on_the_device(tmp_path, monkeypatch):
     asked = list(zip([[5, 6, 10], [20], list(range(3, 20)), [4, 4]], params, strict=True))
     options = {"numerics": "fp32", "max_model_len": 40, "block_size": 4, "max_num_seqs": 4, "batch_invariant": False}
     options |= {"backend": "cpu", "max_prefill_chunk": 11, "speculative": {"acceptance": "rejection"}}
+    options["overlap"] = overlaps
     want = rank_engine.run_alone(model, options, asked)
     sizes = {"data_parallel_size": 2, "expert_parallel_size": 2, "prefill_any_interval": 1}
     with RankWorld(2) as world:

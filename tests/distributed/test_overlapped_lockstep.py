@@ -1,0 +1,107 @@
+"""Ranks in lock step that overlap their steps launch the same collectives in the same order, whatever their sequences
+do, and give every request its tokens.
+"""
+
+import random
+import time
+
+import pytest
+
+from deepinfer import RequestError, SamplingParams
+from tests.distributed.table_world import TableWorld
+from tests.support.table_engine import perm_tokens
+
+
+def greedy(max_tokens, **others):
+    return SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True, **others)
+
+
+def add(number, prompt, params, error=None):
+    return lambda rank: rank.add(str(number), prompt, params, error)
+
+
+def tokens_of(outputs):
+    return {int(name): output.outputs[0].token_ids for name, output in outputs.items() if output.error is None}
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_sequences_that_end_at_different_steps(overlaps):
+    """Rank 1 has ghosts again and again, rank 2 one request of one token, rank 3 nothing at all."""
+    lengths, rng = {0: [30], 1: [5, 9, 14], 2: [1], 3: []}, random.Random(0)
+    with TableWorld(4, overlaps) as world:
+        count = 0
+        for owner, wanted in lengths.items():
+            for length in wanted:
+                # A stop id that comes then: the length alone would be known beforehand, and leave no ghost.
+                params = SamplingParams(temperature=0, max_tokens=40, stop_token_ids=perm_tokens(count, length)[-1:])
+                world.send(owner, add(count, [count], params), rng)
+                count += 1
+        outputs = world.outputs(count)
+        world.end()
+        got, workers = tokens_of(outputs), [rank.worker for rank in world.ranks]
+    ended = [length for wanted in lengths.values() for length in wanted]
+    assert got == {number: perm_tokens(number, length) for number, length in enumerate(ended)}
+    assert workers[3].num_parts == workers[3].num_skips > 20
+    ghosts = [worker.num_skips - worker.num_parts for worker in workers[:3]]
+    assert all(ghosts[:2]) if overlaps else not any(ghosts)
+    assert all(worker.num_linked > 3 for worker in workers[:2]) == overlaps
+
+
+def test_abort_while_a_step_is_in_flight():
+    """The rank that loses its only sequence goes on with the others' steps, and then takes a late request."""
+    rng = random.Random(1)
+    with TableWorld(2, True) as world:
+        world.send(0, add(0, [5], greedy(50)), rng)
+        world.send(1, add(1, [6], greedy(50)), rng)
+        while world.ranks[1].worker.num_linked < 3:
+            time.sleep(0.0005)
+        world.send(1, lambda rank: rank.engine.abort_request("1"), rng)
+        world.send(1, add(2, [7], greedy(4)), rng)
+        outputs = world.outputs(3)
+        world.end()
+    assert outputs["1"].outputs[0].finish_reason == "abort"
+    assert tokens_of(outputs)[0] == perm_tokens(5, 50) and tokens_of(outputs)[2] == perm_tokens(7, 4)
+
+
+def test_late_request_of_a_rank_that_sleeps():
+    rng = random.Random(2)
+    with TableWorld(3, True) as world:
+        for number in range(4):
+            world.send(number % 3, add(number, [number], greedy(1 + number)), rng)
+            world.outputs(number + 1)
+            world.await_sleep()
+        assert tokens_of(world.outputs(4)) == {number: perm_tokens(number, 1 + number) for number in range(4)}
+        world.end()
+
+
+def live(seed):
+    """A random world with little memory; how many plans were linked."""
+    rng = random.Random(seed)
+    size = rng.randrange(1, 5)
+    sizes = {"max_num_seqs": rng.choice([1, 2, 5]), "num_blocks": rng.choice([9, 12, 30])}
+    sizes |= {"max_num_batched_tokens": rng.choice([8, 64]), "max_prefill_chunk": rng.choice([4, 8])}
+    want, left_alone = {}, set()
+    with TableWorld(size, rng.random() < 0.9, **sizes) as world:
+        for number in range(rng.randrange(1, 12)):
+            prompt, length = [rng.randrange(250) for _ in range(rng.randrange(1, 20))], rng.randrange(1, 30)
+            owner, error = rng.randrange(size), RequestError("of its own") if rng.random() < 0.1 else None
+            choices = rng.choice([1, 1, 1, 2])
+            world.send(owner, add(number, prompt, greedy(length, n=choices if error is None else 1), error), rng)
+            want[number] = None if error else [perm_tokens(prompt[-1], length)] * choices
+            if rng.random() < 0.2:
+                time.sleep(rng.choice([0.0, 0.002]))
+                world.send(owner, lambda rank, name=str(number): rank.engine.abort_request(name), rng)
+                left_alone.add(number)
+            time.sleep(rng.choice([0.0, 0.0, 0.001, 0.01]))
+        outputs = world.outputs(len(want))
+        world.end()
+    for number, tokens in want.items():
+        output = outputs[str(number)]
+        if number not in left_alone:
+            got = None if output.error else [choice.token_ids for choice in output.outputs]
+            assert got == tokens, (seed, number)
+    return sum(rank.worker.num_linked for rank in world.ranks)
+
+
+def test_random_worlds():
+    assert sum(live(seed) for seed in range(12)) > 50
