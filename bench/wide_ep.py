@@ -5,10 +5,10 @@
 links: what all-to-alls, sends and votes take. exchange: dispatch and combine of one layer, of decode steps and of
 others, beside all-to-alls of the same bytes. context: one long prompt, its rows shared by all GPUs or computed by one.
 decode: tokens/s/GPU and tokens/s/user by sequences a GPU, experts over one GPU and more, up to all, on one also with
-the loop of lock steps and what a rank's share in a layer's experts takes there; and where the time goes. shuffle:
-weights of experts that change places. overlap: prefill steps of many sequences with two-batch overlap off and on. The
-model is a slice of V4.1-Flash with layers of true shape and random weights, unless --model names another. A section
-that fails or takes longer than --cap ends alone.
+the loop of lock steps and what a rank's share in a layer's experts takes there; and where the time goes; with --plain
+all of it also without overlapped steps. shuffle: weights of experts that change places. overlap: prefill steps of many
+sequences with two-batch overlap off and on. The model is a slice of V4.1-Flash with layers of true shape and random
+weights, unless --model names another. A section that fails or takes longer than --cap ends alone.
 
 Without GPUs: --device cpu --model bundled --batches 1,4 --long 256 --chunk 128.
 """
@@ -55,7 +55,7 @@ class WideEPBench:
         self.model = str(model)
         self.config = DeepSeekV41Config.from_path(model)
         self.world: RankWorld | None = None
-        self.opened: dict[str, Any] | None = None  # sizes of the engines that are there
+        self.opened: dict[str, Any] | None = None  # how the engines that are there were asked for
         self.loaded: dict[str, Any] = {}
         self.end = 0.0
         self.report: dict[str, Any] = {
@@ -101,12 +101,13 @@ class WideEPBench:
         print(f"{section}: {', '.join(shown)}", flush=True)
         self.words.report.write_text(json.dumps(self.report, indent=1), encoding="utf-8")
 
-    def open(self, sizes: dict[str, Any]) -> dict[str, Any]:
-        """An engine on every rank, the last one if it was of these sizes; how long it took to load."""
-        if self.opened != sizes:
+    def open(self, sizes: dict[str, Any], **others: Any) -> dict[str, Any]:
+        """An engine on every rank, the last one if it was asked for alike; how long it took to load."""
+        if self.opened != sizes | others:
             self.opened = None
-            self.loaded = self.call(ranks.open_engine, self.device, self.model, sizes, self.options())[0]
-            self.opened = sizes
+            options = self.options() | others
+            self.loaded = self.call(ranks.open_engine, self.device, self.model, sizes, options)[0]
+            self.opened = sizes | others
         return self.loaded
 
     def options(self) -> dict[str, Any]:
@@ -167,13 +168,20 @@ def decode(bench: WideEPBench) -> None:
         decode_with(bench, bench.spread(width), {"experts_over": width})
         if width == 1:
             experts(bench, [several for several in widths if several > 1])
-            # What the loop of lock steps costs, beside the overlapped one:
+            # What agreeing with other ranks costs:
             decode_with(bench, {"data_parallel_size": bench.size}, {"experts_over": 1, "lockstep": True})
 
 
 def decode_with(bench: WideEPBench, sizes: dict[str, Any], about: dict[str, Any]) -> None:
     """All batches with one layout."""
-    bench.note("engines", {**about, **bench.open(sizes)})
+    decode_batches(bench, sizes, about)
+    if bench.words.plain:
+        decode_batches(bench, sizes, {**about, "plain": True}, overlap=False)
+
+
+def decode_batches(bench: WideEPBench, sizes: dict[str, Any], about: dict[str, Any], **options: Any) -> None:
+    """All batches with the engines of these options."""
+    bench.note("engines", {**about, **bench.open(sizes, **options)})
     for batch in bench.words.batches:
         found = bench.call(ranks.decode, batch, PROMPT, DECODED)
         step_ms = max(row["step_ms"] for row in found)
@@ -234,6 +242,7 @@ def main() -> None:
     parser.add_argument("--widths", type=integers, help="numbers of GPUs that share the experts in the decode section")
     parser.add_argument("--long", type=int, default=32_768, help="tokens of the context section's prompt")
     parser.add_argument("--chunk", type=int, default=8192, help="tokens of a prefill step")
+    parser.add_argument("--plain", action="store_true", help="decode also without overlapped steps")
     parser.add_argument("--cap", type=float, default=180.0, help="seconds of a section")
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

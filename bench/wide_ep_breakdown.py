@@ -11,14 +11,16 @@ from bench import wide_ep_ranks as ranks
 from deepinfer.profile.host_trace import HostTrace
 from deepinfer.profile.span import Span
 
-PHASES = ("vote", "schedule", "execute", "update", "emit")  # of a loop that is not overlapped
+# Without overlap launches and waits are "execute".
+PHASES = ("vote", "schedule", "launch forward", "execute", "wait", "update", "emit", "launch sample")
 
 
 def breakdown(rank: int, batch: int, length: int, num_tokens: int) -> dict[str, float]:
     """Medians over the decode steps of one traced run, milliseconds.
 
     `device_ms`: between the events before and behind forward pass and sampling. `outside_ms`: the rest of the step.
-    `vote_ms` and so on: the host's phases, of which "execute" is waiting for the device for the most part.
+    `vote_ms` and so on: the host's phases, of which "execute" is waiting for the device for the most part; 0 for what a
+    loop does not have.
     """
     engine = ranks.kept()["runtime"].engine
     engine.trace = trace = HostTrace()
@@ -43,7 +45,7 @@ def _of_step(step: Span, others: list[Span]) -> dict[str, float]:
     device = inside("device", "forward", "sample")
     outside = (step.end - step.begin) / 1e6 - device
     parts = {"device_ms": device, "sample_ms": inside("device", "sample"), "outside_ms": outside}
-    return parts | {f"{name}_ms": inside("host", name) for name in PHASES}
+    return parts | {f"{name.replace(' ', '_')}_ms": inside("host", name) for name in PHASES}
 
 
 def votes(rank: int, device: str, num_ranks: int) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def measured_steps(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def points(report: dict[str, Any], width: int, lockstep: bool = False) -> list[dict[str, Any]]:
-    """Of the decode section: steps with experts over so many GPUs; on one overlapped, or by the loop of lock steps."""
-    found = [point for point in report["decode"] if point.get("experts_over") == width]
+    """Of the decode section: overlapped steps with experts over so many GPUs; on one by itself, or in lock step."""
+    found = [point for point in report["decode"] if point.get("experts_over") == width and not point.get("plain")]
     return [point for point in found if point.get("lockstep", False) == lockstep]
 
 
@@ -69,7 +69,8 @@ def measured_lockstep(report: dict[str, Any]) -> dict[str, Any] | None:
     report without.
     """
     overlapped = {point["batch"]: point["step_ms"] for point in points(report, 1)}
-    host = [[point["batch"], point["step_ms"] - overlapped[point["batch"]]] for point in points(report, 1, True)]
+    locked = {point["batch"]: point["step_ms"] for point in points(report, 1, True)}
+    host = [[batch, max(0.0, step_ms - overlapped[batch])] for batch, step_ms in locked.items()]
     exchange = [[row["static_bytes"], row["static_us"]] for row in report.get("exchange of decode steps", [])]
     experts = [
         [row["experts_over"], row["batch"], row["picked_us"] + row["shared_us"]]

@@ -79,7 +79,8 @@ def decode(rows: Rows) -> None:
     has_parts = any("device_ms" in row for row in rows)
     lines = []
     for row in rows:
-        over = f"{row['experts_over']}, lock steps" if row.get("lockstep") else str(row["experts_over"])
+        kinds = [name for key, name in (("lockstep", "lock steps"), ("plain", "plain")) if row.get(key)]
+        over = ", ".join((str(row["experts_over"]), *kinds))
         cells = [over, number(row["batch"]), number(row["step_ms"], 2), number(row["p90_ms"], 2)]
         cells += [number(row["tokens_s_user"], 1), number(row["tokens_s_gpu"])]
         lines.append(cells + [number(row.get(name), 2) for name in parts if has_parts])

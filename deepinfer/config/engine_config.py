@@ -59,7 +59,8 @@ class EngineConfig:
         batch_invariant: results do not depend on the batch; None: the backend's default.
         num_threads: CPU threads of a forward pass, 1 .. 1024; None: by model and machine. Results do not depend on it.
         overlap: whether the host keeps the books of one step while the device computes the next; None: on a GPU
-            ("cuda") alone, since on a CPU both share the cores. Results do not depend on it.
+            ("cuda") alone, since on a CPU both share the cores; never with context_parallel_size > 1. Results do not
+            depend on it.
         cpu_isa: instruction set of native CPU kernels: "auto" (the widest of the machine), "scalar", "avx2" or
             "avx512". Results do not depend on it.
         cache: cache options.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
 
 from deepinfer.distributed.align_placement import align_placement
+from deepinfer.distributed.arriving_counts import ArrivingCounts
 from deepinfer.distributed.balance_layer import balance_layer
 from deepinfer.distributed.expert_exchange import ExpertExchange
 from deepinfer.distributed.expert_mover import ExpertMover
@@ -43,6 +45,7 @@ class ExpertBalancer:
         self._exchanges = exchanges
         self._interval = interval
         self._window = LoadWindow(num_steps, len(exchanges), exchanges[0].num_experts)
+        self._arriving: deque[ArrivingCounts] = deque()  # of the last steps, the oldest first
         self._placement = ExpertPlacement.of_physical(
             np.concatenate([exchange.placement.physical_to_logical for exchange in exchanges]),
             exchanges[0].num_experts,
@@ -54,8 +57,10 @@ class ExpertBalancer:
 
     def end_step(self) -> None:
         """Behind every step, also one without rows here."""
-        self._window.add(PlaceTable.take_counts([exchange.table for exchange in self._exchanges]))
+        self._arriving.append(PlaceTable.take_counts([exchange.table for exchange in self._exchanges]))
         self._steps_left -= 1
+        while len(self._arriving) > min(self._steps_left, 1):  # the device may still be at this step
+            self._window.add(self._arriving.popleft().take())
         if self._steps_left == 0:
             self._steps_left = self._interval
             self._rearrange()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
+from deepinfer.distributed.arriving_counts import ArrivingCounts
 from deepinfer.distributed.expert_placement import ExpertPlacement
 
 
@@ -47,10 +47,10 @@ class PlaceTable:
         self._counts.scatter_add_(0, ids.flatten(), times.flatten())
 
     @staticmethod
-    def take_counts(tables: Sequence[PlaceTable]) -> np.ndarray:
+    def take_counts(tables: Sequence[PlaceTable]) -> ArrivingCounts:
         """Picks of each expert since the last call, by layer: int64 [tables, num_experts]. One transfer."""
         counts = [table._counts for table in tables]
-        taken = torch.stack(counts).cpu().numpy()
+        taken = ArrivingCounts(torch.stack(counts))
         for count in counts:
             count.zero_()
         return taken

@@ -14,12 +14,12 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class LockstepCosts:
-    """Decode steps from static tensors (`doc/wide_ep.md`, section 4), whose host does not work ahead.
+    """Decode steps from static tensors (`doc/wide_ep.md`, section 4).
 
     Attributes:
         exchange: (bytes that a rank sends, us) of the exchange of one layer, replayed from a graph, bytes ascending.
-        host: (sequences on a rank, ms) by which such a step is longer than an overlapped one with the same work on the
-            device, sequences ascending: votes, planning, launches, books.
+        host: (sequences on a rank, ms) by which such a step is longer than one of a rank by itself with the same work
+            on the device, sequences ascending: votes and, without overlap, planning, launches and books.
         experts: (ranks, sequences on each, us) of one layer's experts on the rank that takes longest, measured on one
             GPU; maybe none.
     """
