@@ -194,7 +194,8 @@ def test_a_mistake_at_the_start_comes_as_it_is(tmp_path, random_model):
 def test_a_killed_worker_ends_all(random_model, idle):
     """Also where the other one waits for it in a collective: the error names the one that was killed."""
     before, sockets_before = children(), sockets()
-    sizes = {"context_parallel_size": 2} if idle else {"data_parallel_size": 2, "expert_parallel_size": 2}
+    sizes = {"data_parallel_size": 2, "expert_parallel_size": 2, "overlap": True}
+    sizes = {"context_parallel_size": 2} if idle else sizes
     sizes["two_batch_overlap"] = "on"
     llm = LLM(random_model, **sizes, **OPTIONS)
     assert [len(output.outputs[0].token_ids) for output in llm.generate([[5, 6], [7]], params(3), use_tqdm=False)] == [

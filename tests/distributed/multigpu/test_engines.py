@@ -21,7 +21,7 @@ OPTIONS = {"max_model_len": 256, "max_num_seqs": 8, "max_num_batched_tokens": 96
 TWO = {"data_parallel_size": 2}
 WAYS = {
     "replicas": TWO,
-    "experts": TWO | {"expert_parallel_size": 2, "engram_parallel_size": 2} | SHUFFLED,
+    "experts": TWO | {"expert_parallel_size": 2, "engram_parallel_size": 2, "overlap": True} | SHUFFLED,
     "context": {"context_parallel_size": 2, "expert_parallel_size": 2},
 }
 DEVICES = [pytest.param("cpu", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.multigpu)]

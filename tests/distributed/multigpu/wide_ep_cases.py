@@ -17,6 +17,7 @@ SHUFFLED = {"num_redundant_experts": 2, "expert_rebalance_interval": 4, "expert_
 FP32 = {"numerics": "fp32"}
 OFFICIAL = {"numerics": "official"}
 NO_DRAFTS = {"speculative": "off"}
+OVERLAPPED = {"overlap": True}
 HALVES = {"two_batch_overlap": "on"}
 
 
@@ -76,14 +77,15 @@ CASES = [
     WideEPCase("two of context", "nano-s1", {"data": 2, "experts": 1}, FP32, {"context_parallel_size": 2}, smallest=4),
     WideEPCase("halves of experts", "random", {"data": 1, "experts": 2, "engram": 1}, FP32, smallest=4),
     WideEPCase("bundled", "bundled", {"data": 1, "experts": 1, "engram": 1}, FP32),
-    WideEPCase("exact", "bundled", {"data": 1, "experts": 1}, OFFICIAL, {"num_redundant_experts": 3}),
+    WideEPCase("exact", "bundled", {"data": 1, "experts": 1}, OFFICIAL | OVERLAPPED, {"num_redundant_experts": 3}),
+    WideEPCase("plain", "bundled", {"data": 1, "experts": 1}, OFFICIAL | {"overlap": False}),
     WideEPCase("exact without drafts", "bundled", {"data": 1, "experts": 1, "engram": 1}, OFFICIAL | NO_DRAFTS),
     WideEPCase("exact context", "bundled", {"context": 1, "experts": 1}, OFFICIAL | {"yoco": "compact"}),
     WideEPCase("two batches", "random", {"data": 1, "experts": 1}, FP32, HALVES),
     WideEPCase("exact two batches", "bundled", {"context": 1, "experts": 1}, OFFICIAL | {"yoco": "compact"}, HALVES),
 ]
 MOVING = [
-    WideEPCase("all experts", "bundled", {"data": 1, "experts": 1}, OFFICIAL, SHUFFLED),
+    WideEPCase("all experts", "bundled", {"data": 1, "experts": 1}, OFFICIAL | OVERLAPPED, SHUFFLED),
     WideEPCase("halves of experts", "bundled", {"data": 1, "experts": 2}, OFFICIAL, SHUFFLED, smallest=4),
     WideEPCase("context", "bundled", {"context": 1, "experts": 1}, OFFICIAL | NO_DRAFTS, SHUFFLED),
 ]
