@@ -41,14 +41,13 @@ class Meeting:
     def __init__(self, size: int) -> None:
         self._values: list[Any] = [None] * size
         self._barrier = threading.Barrier(size, timeout=PATIENCE)
-        self.count = 0
 
     def tell(self, rank: int, value: Any) -> list[Any]:
         """Everybody's, by rank."""
         self._values[rank] = value
         self._barrier.wait()
         values = list(self._values)
-        self.count += self._barrier.wait() == 0
+        self._barrier.wait()
         return values
 
     def end(self) -> None:
@@ -61,6 +60,7 @@ class RankTableWorker(TableWorker):
 
     Attributes:
         num_parts, num_skips: forward passes of others' rows alone, and steps that ended without sampling.
+        num_linked: plans made over a step in flight.
     """
 
     def __init__(self, rank: int, meeting: Meeting, agreed: AgreedStep) -> None:
@@ -137,14 +137,14 @@ class TableWorld:
     """Use as a context manager.
 
     Args:
-        size: ranks.
-        overlaps: whether they overlap their steps.
+        overlaps: of each rank, whether it overlaps its steps.
         sizes: of every scheduler.
     """
 
-    def __init__(self, size: int, overlaps: bool, **sizes: Any) -> None:
+    def __init__(self, overlaps: list[bool], **sizes: Any) -> None:
+        size = len(overlaps)
         self._votes, self.device = Meeting(size), Meeting(size)
-        self.ranks = [self._rank(rank, size, overlaps, sizes) for rank in range(size)]
+        self.ranks = [self._rank(rank, size, overlaps[rank], sizes) for rank in range(size)]
         self._errors: list[BaseException] = []
         self._threads = [threading.Thread(target=self._serve, args=(rank,), daemon=True) for rank in self.ranks]
         self._wakes = 0

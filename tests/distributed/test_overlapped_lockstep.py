@@ -28,7 +28,7 @@ def tokens_of(outputs):
 def test_sequences_that_end_at_different_steps(overlaps):
     """Rank 1 has ghosts again and again, rank 2 one request of one token, rank 3 nothing at all."""
     lengths, rng = {0: [30], 1: [5, 9, 14], 2: [1], 3: []}, random.Random(0)
-    with TableWorld(4, overlaps) as world:
+    with TableWorld([overlaps] * 4) as world:
         count = 0
         for owner, wanted in lengths.items():
             for length in wanted:
@@ -50,7 +50,7 @@ def test_sequences_that_end_at_different_steps(overlaps):
 def test_abort_while_a_step_is_in_flight():
     """The rank that loses its only sequence goes on with the others' steps, and then takes a late request."""
     rng = random.Random(1)
-    with TableWorld(2, True) as world:
+    with TableWorld([True] * 2) as world:
         world.send(0, add(0, [5], greedy(50)), rng)
         world.send(1, add(1, [6], greedy(50)), rng)
         while world.ranks[1].worker.num_linked < 3:
@@ -65,7 +65,7 @@ def test_abort_while_a_step_is_in_flight():
 
 def test_late_request_of_a_rank_that_sleeps():
     rng = random.Random(2)
-    with TableWorld(3, True) as world:
+    with TableWorld([True] * 3) as world:
         for number in range(4):
             world.send(number % 3, add(number, [number], greedy(1 + number)), rng)
             world.outputs(number + 1)
@@ -75,13 +75,14 @@ def test_late_request_of_a_rank_that_sleeps():
 
 
 def live(seed):
-    """A random world with little memory; how many plans were linked."""
+    """A random world with little memory, where some ranks may not overlap; how many plans were linked."""
     rng = random.Random(seed)
     size = rng.randrange(1, 5)
+    overlaps = [True] * size if rng.random() < 0.7 else [rng.random() < 0.5 for _ in range(size)]
     sizes = {"max_num_seqs": rng.choice([1, 2, 5]), "num_blocks": rng.choice([9, 12, 30])}
     sizes |= {"max_num_batched_tokens": rng.choice([8, 64]), "max_prefill_chunk": rng.choice([4, 8])}
     want, left_alone = {}, set()
-    with TableWorld(size, rng.random() < 0.9, **sizes) as world:
+    with TableWorld(overlaps, **sizes) as world:
         for number in range(rng.randrange(1, 12)):
             prompt, length = [rng.randrange(250) for _ in range(rng.randrange(1, 20))], rng.randrange(1, 30)
             owner, error = rng.randrange(size), RequestError("of its own") if rng.random() < 0.1 else None
