@@ -104,7 +104,7 @@ def judge(
     numbers = torch.arange(step, device=logits.device)
     for begin in range(0, len(logits), step):
         block = slice(begin, begin + step)
-        part = DrawnRows(drawn.tokens[block], drawn.cuts[block], drawn.maxima[block], drawn.best[block])
+        part = DrawnRows(drawn.tokens[block], drawn.cuts[block], drawn.maxima[block])
         own = torch.where(places[block] >= 0, numbers[: len(part.tokens)], -1)
         target = torch.empty((len(own), num_ids), dtype=torch.int64, device=logits.device)
         kept_weights(logits[block], words[block], part, own, target)

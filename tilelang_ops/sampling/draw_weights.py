@@ -8,12 +8,14 @@ import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_spec import TritonSpec
-from tilelang_ops.sampling.row_maxima import CHUNK, NUM_WARPS
 from tilelang_ops.sampling.row_rule import random_word
+
+_BLOCK = 4096  # weights worked on at once
+_NUM_WARPS = 8
 
 
 @triton.jit(do_not_specialize=["num_ids", "index_offset", "stream_word"])
-def draw_weights_kernel(weights, places, rules, tokens, num_ids, index_offset, stream_word, CHUNK: tl.constexpr):
+def draw_weights_kernel(weights, places, rules, tokens, num_ids, index_offset, stream_word, BLOCK: tl.constexpr):
     """Program (row): the first id whose running sum exceeds floor(word * sum / 2^64)."""
     row = tl.program_id(0)
     place = tl.load(places + row)
@@ -21,14 +23,14 @@ def draw_weights_kernel(weights, places, rules, tokens, num_ids, index_offset, s
         return
     values = weights + place * num_ids
     total = tl.full((), 0, tl.int64)
-    for start in range(0, num_ids, CHUNK):
-        ids = start + tl.arange(0, CHUNK)
+    for start in range(0, num_ids, BLOCK):
+        ids = start + tl.arange(0, BLOCK)
         total += tl.sum(tl.load(values + ids, mask=ids < num_ids, other=0.0).to(tl.int64), axis=0)
     word = random_word(rules, row, index_offset, stream_word)
     target = tl.umulhi(word, total.to(tl.uint64)).to(tl.int64)
     token, running = -1, tl.full((), 0, tl.int64)
-    for start in range(0, num_ids, CHUNK):
-        ids = start + tl.arange(0, CHUNK)
+    for start in range(0, num_ids, BLOCK):
+        ids = start + tl.arange(0, BLOCK)
         sums = running + tl.cumsum(tl.load(values + ids, mask=ids < num_ids, other=0.0).to(tl.int64), axis=0)
         first = tl.min(tl.where(sums > target, ids, 2147483647), axis=0)
         token = tl.where((token < 0) & (first < 2147483647), first, token)
@@ -58,11 +60,11 @@ def draw_weights(
     if len(places):
         key = (weights.shape[1], index_offset, stream_word)
         with torch.cuda.device_of(weights):
-            options = {"CHUNK": CHUNK, "num_warps": NUM_WARPS, "enable_fp_fusion": False}
+            options = {"BLOCK": _BLOCK, "num_warps": _NUM_WARPS, "enable_fp_fusion": False}
             draw_weights_kernel[(len(places),)](weights, places, rules, tokens, *key, **options)
 
 
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all vocabularies."""
     signature = ("*fp32", "*i64", "*i64", "*i64", "i32", "i32", "i32")
-    return [TritonSpec("sampling.draw_weights", draw_weights_kernel, signature, {"CHUNK": CHUNK}, NUM_WARPS)]
+    return [TritonSpec("sampling.draw_weights", draw_weights_kernel, signature, {"BLOCK": _BLOCK}, _NUM_WARPS)]

@@ -8,9 +8,10 @@ import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_spec import TritonSpec
-from tilelang_ops.sampling.row_maxima import CHUNK, NUM_WARPS
 from tilelang_ops.sampling.row_rule import ACCEPT, RESIDUAL, random_word, stream
 
+_BLOCK = 4096  # weights worked on at once
+_NUM_WARPS = 8
 _ACCEPT = tl.constexpr(stream(ACCEPT))
 _RESIDUAL = tl.constexpr(stream(RESIDUAL))
 _COIN = tl.constexpr(2.0**-53)  # a float64 holds 53 bits
@@ -27,7 +28,7 @@ def _residual(target, draft, ids, num_ids, target_sum, draft_sum):
 
 
 @triton.jit(do_not_specialize=["num_ids"])
-def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules, tokens, num_ids, CHUNK: tl.constexpr):
+def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules, tokens, num_ids, BLOCK: tl.constexpr):
     """Program (row): four passes over its weights, for the sums, the largest residual, its sum, and the draw."""
     row = tl.program_id(0)
     place = tl.load(places + row)
@@ -36,8 +37,8 @@ def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules,
     target = target_weights + row.to(tl.int64) * num_ids
     draft = draft_weights + place * num_ids
     target_total, draft_total = tl.full((), 0, tl.int64), tl.full((), 0, tl.int64)
-    for start in range(0, num_ids, CHUNK):
-        ids = start + tl.arange(0, CHUNK)
+    for start in range(0, num_ids, BLOCK):
+        ids = start + tl.arange(0, BLOCK)
         target_total += tl.sum(tl.load(target + ids, mask=ids < num_ids, other=0), axis=0)
         draft_total += tl.sum(tl.load(draft + ids, mask=ids < num_ids, other=0.0).to(tl.int64), axis=0)
     target_sum, draft_sum = target_total.to(tl.float64), draft_total.to(tl.float64)
@@ -49,8 +50,8 @@ def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules,
         tl.store(tokens + row, own)
     else:
         largest, most, likeliest = tl.full((), 0.0, tl.float64), tl.full((), -1, tl.int64), 0
-        for start in range(0, num_ids, CHUNK):
-            ids = start + tl.arange(0, CHUNK)
+        for start in range(0, num_ids, BLOCK):
+            ids = start + tl.arange(0, BLOCK)
             largest = tl.maximum(largest, tl.max(_residual(target, draft, ids, num_ids, target_sum, draft_sum), axis=0))
             weights = tl.load(target + ids, mask=ids < num_ids, other=-1)
             chunk_most = tl.max(weights, axis=0)
@@ -60,14 +61,14 @@ def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules,
         token = tl.where(largest > 0.0, -1, likeliest)  # rounding left no residual: the likeliest token
         scale = tl.where(largest > 0.0, largest, 1.0)
         total = tl.full((), 0, tl.int64)
-        for start in range(0, num_ids, CHUNK):
-            ids = start + tl.arange(0, CHUNK)
+        for start in range(0, num_ids, BLOCK):
+            ids = start + tl.arange(0, BLOCK)
             residual = _residual(target, draft, ids, num_ids, target_sum, draft_sum)
             total += tl.sum((residual / scale * _ONE).to(tl.int64), axis=0)
         word = random_word(rules, row, 0, _RESIDUAL)
         place, running = tl.umulhi(word, total.to(tl.uint64)).to(tl.int64), tl.full((), 0, tl.int64)
-        for start in range(0, num_ids, CHUNK):
-            ids = start + tl.arange(0, CHUNK)
+        for start in range(0, num_ids, BLOCK):
+            ids = start + tl.arange(0, BLOCK)
             residual = _residual(target, draft, ids, num_ids, target_sum, draft_sum)
             sums = running + tl.cumsum((residual / scale * _ONE).to(tl.int64), axis=0)
             first = tl.min(tl.where(sums > place, ids, 2147483647), axis=0)
@@ -96,12 +97,12 @@ def judge_drafts(
     """
     if len(draft_ids):
         inputs = (target_weights, draft_weights, places, draft_ids, rules)
-        options = {"num_warps": NUM_WARPS, "enable_fp_fusion": False}
+        options = {"num_warps": _NUM_WARPS, "enable_fp_fusion": False}
         with torch.cuda.device_of(target_weights):
-            judge_drafts_kernel[(len(draft_ids),)](*inputs, tokens, target_weights.shape[1], CHUNK=CHUNK, **options)
+            judge_drafts_kernel[(len(draft_ids),)](*inputs, tokens, target_weights.shape[1], BLOCK=_BLOCK, **options)
 
 
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all vocabularies."""
     signature = ("*i64", "*fp32", "*i64", "*i64", "*i64", "*i64", "i32")
-    return [TritonSpec("sampling.judge_drafts", judge_drafts_kernel, signature, {"CHUNK": CHUNK}, NUM_WARPS)]
+    return [TritonSpec("sampling.judge_drafts", judge_drafts_kernel, signature, {"BLOCK": _BLOCK}, _NUM_WARPS)]

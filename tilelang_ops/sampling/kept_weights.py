@@ -8,10 +8,13 @@ import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_spec import TritonSpec
-from tilelang_ops.sampling.draw_rows import DrawnRows, launch
+from tilelang_ops.sampling.draw_rows import DrawnRows
 from tilelang_ops.sampling.fixed_weight import order_key, row_weight
-from tilelang_ops.sampling.row_maxima import CHUNK, NUM_WARPS, chunk_places, num_chunks, row_best
+from tilelang_ops.sampling.row_maxima import chunk_places, num_chunks, row_peak
 from tilelang_ops.sampling.row_rule import MIN_WEIGHT, field, temperature_of
+
+_BLOCK = 4096  # logits worked on at once
+_NUM_WARPS = 8
 
 
 @triton.jit(do_not_specialize=["num_ids", "stride", "num_chunks"])
@@ -19,14 +22,13 @@ def kept_weights_kernel(
     logits,
     rules,
     maxima,
-    best,
     cuts,
     places,
     weights,
     num_ids,
     stride,
     num_chunks,
-    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
     """Program (row): its weights, 0 for what the filters leave out and for rows that are not drawn."""
@@ -34,19 +36,20 @@ def kept_weights_kernel(
     place = tl.load(places + row)
     if place < 0:
         return
-    largest, _, is_whole = row_best(maxima, best, row, num_chunks, CHUNKS)
+    largest, is_whole = row_peak(maxima, row, num_chunks, CHUNKS)
     temperature, min_weight = temperature_of(rules, row), field(rules, row, MIN_WEIGHT)
     is_drawn = is_whole & (temperature > 0.0)
     temperature = tl.where(is_drawn, temperature, 1.0)
     cut, num_kept = tl.load(cuts + row * 2).to(tl.int32), tl.load(cuts + row * 2 + 1)
+    cut = tl.where(is_drawn, cut, 2147483647)  # no key is above it
     num_seen = 0
-    for start in range(0, num_ids, CHUNK):
-        ids = start + tl.arange(0, CHUNK)
+    for start in range(0, num_ids, BLOCK):
+        ids = start + tl.arange(0, BLOCK)
         values = tl.load(logits + row.to(tl.int64) * stride + ids, mask=ids < num_ids, other=-float("inf"))
         keys = order_key(values)
         is_equal = ((keys == cut) & (ids < num_ids)).to(tl.int32)
         order = num_seen + tl.cumsum(is_equal, axis=0) - is_equal
-        is_kept = is_drawn & ((keys > cut) | ((is_equal > 0) & (order < num_kept)))
+        is_kept = (keys > cut) | ((is_equal > 0) & (order < num_kept))
         kept = tl.where(is_kept, row_weight(values, largest, temperature, min_weight), 0)
         tl.store(weights + place * num_ids + ids, kept, mask=ids < num_ids)
         num_seen += tl.sum(is_equal, axis=0)
@@ -65,18 +68,20 @@ def kept_weights(
     """
     if len(logits):
         sizes = (weights.shape[1], logits.stride(0), num_chunks(logits.shape[1]))
-        inputs = (logits, rules, drawn.maxima, drawn.best, drawn.cuts, places)
+        inputs = (logits, rules, drawn.maxima, drawn.cuts, places)
+        statics = {"BLOCK": _BLOCK, "CHUNKS": chunk_places(logits.shape[1])}
+        options = {"num_warps": _NUM_WARPS, "enable_fp_fusion": False}
         with torch.cuda.device_of(logits):
-            kept_weights_kernel[(len(logits),)](*inputs, weights, *sizes, **launch(logits.shape[1]))
+            kept_weights_kernel[(len(logits),)](*inputs, weights, *sizes, **statics, **options)
 
 
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """Two per vocabulary: exact ones of rows that judge drafts, rounded ones of drafts."""
-    constants = {"CHUNK": CHUNK, "CHUNKS": chunk_places(sizes.vocab_size)}
-    inputs, lengths = ("*fp32", "*i64", "*fp32", "*i32", "*i64", "*i64"), ("i32", "i32", "i32")
+    constants = {"BLOCK": _BLOCK, "CHUNKS": chunk_places(sizes.vocab_size)}
+    inputs, lengths = ("*fp32", "*i64", "*fp32", "*i64", "*i64"), ("i32", "i32", "i32")
     return [
         TritonSpec(
-            f"sampling.kept_weights.{name}", kept_weights_kernel, (*inputs, kind, *lengths), constants, NUM_WARPS
+            f"sampling.kept_weights.{name}", kept_weights_kernel, (*inputs, kind, *lengths), constants, _NUM_WARPS
         )
         for name, kind in (("exact", "*i64"), ("rounded", "*fp32"))
     ]

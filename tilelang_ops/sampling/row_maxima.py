@@ -9,40 +9,59 @@ import triton.language as tl
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_spec import TritonSpec
 
-CHUNK = 4096  # logits a program looks at
-NUM_WARPS = 8
+CHUNK = 2048  # logits a program looks at
+NUM_WARPS = 4
+
+
+@triton.jit
+def load_logits(logits, first, row, stride, num_ids, SIZE: tl.constexpr):
+    """float32 [SIZE] logits of a row from id `first` on, a multiple of 4; -inf from num_ids on.
+
+    Rows that all begin at a multiple of 16 bytes are read by vectors.
+    """
+    ids = first + tl.arange(0, SIZE)
+    begin = row.to(tl.int64) * stride
+    if (stride % 4 == 0) & (first + SIZE <= num_ids):
+        values = tl.load(logits + tl.multiple_of(begin, 4) + ids)
+    else:
+        values = tl.load(logits + begin + ids, mask=ids < num_ids, other=-float("inf"))
+    return values
 
 
 @triton.jit(do_not_specialize=["num_ids", "vocab", "stride", "num_chunks"])
 def row_maxima_kernel(logits, maxima, best, num_ids, vocab, stride, num_chunks, CHUNK: tl.constexpr):
-    """Program (row, chunk): maximum, NaN for a chunk with NaN or +inf, and its lowest id.
+    """Program (row, chunk): maximum, +inf for a chunk with NaN or +inf, and its lowest id.
 
     The ids behind num_ids are looked at for NaN and +inf alone.
     """
     row, chunk = tl.program_id(0), tl.program_id(1)
     ids = chunk * CHUNK + tl.arange(0, CHUNK)
-    values = tl.load(logits + row.to(tl.int64) * stride + ids, mask=ids < vocab, other=-float("inf"))
-    is_bad = ~(values < float("inf"))
-    usable = tl.where(is_bad | (ids >= num_ids), -float("inf"), values)
+    values = load_logits(logits, chunk * CHUNK, row, stride, vocab, CHUNK)
+    usable = tl.where(ids < num_ids, values, -float("inf"))
+    usable = tl.where(values < float("inf"), usable, float("inf"))
     largest = tl.max(usable, axis=0)
-    lowest = tl.min(tl.where(usable == largest, ids, 2147483647), axis=0)
-    num_bad = tl.sum(is_bad.to(tl.int32), axis=0)
     place = row.to(tl.int64) * num_chunks + chunk
-    tl.store(maxima + place, tl.where(num_bad > 0, float("nan"), largest))
-    tl.store(best + place, lowest)
+    tl.store(maxima + place, largest)
+    tl.store(best + place, tl.min(tl.where(usable == largest, ids, 2147483647), axis=0))
 
 
 @triton.jit
-def row_best(maxima, best, row, num_chunks, CHUNKS: tl.constexpr):
-    """(maximum float32, its lowest id int32, whether it is finite and nothing in the row is NaN or +inf)."""
+def row_peak(maxima, row, num_chunks, CHUNKS: tl.constexpr):
+    """(maximum float32, whether it is finite and nothing in the row is NaN or +inf)."""
     chunks = tl.arange(0, CHUNKS)
-    first = row.to(tl.int64) * num_chunks
-    values = tl.load(maxima + first + chunks, mask=chunks < num_chunks, other=-float("inf"))
-    num_bad = tl.sum((values != values).to(tl.int32), axis=0)
-    largest = tl.max(tl.where(values != values, -float("inf"), values), axis=0)
-    ids = tl.load(best + first + chunks, mask=chunks < num_chunks, other=2147483647)
-    lowest = tl.min(tl.where(values == largest, ids, 2147483647), axis=0)
-    return largest, lowest, (num_bad == 0) & (largest > -float("inf"))
+    place = row.to(tl.int64) * num_chunks + chunks
+    largest = tl.max(tl.load(maxima + place, mask=chunks < num_chunks, other=-float("inf")), axis=0)
+    return largest, (largest > -float("inf")) & (largest < float("inf"))
+
+
+@triton.jit
+def lowest_best(maxima, best, row, largest, num_chunks, CHUNKS: tl.constexpr):
+    """int32: lowest id of the tokens with the row's maximum."""
+    chunks = tl.arange(0, CHUNKS)
+    place = row.to(tl.int64) * num_chunks + chunks
+    values = tl.load(maxima + place, mask=chunks < num_chunks, other=-float("inf"))
+    ids = tl.load(best + place, mask=chunks < num_chunks, other=2147483647)
+    return tl.min(tl.where(values == largest, ids, 2147483647), axis=0)
 
 
 def row_maxima(logits: torch.Tensor, num_ids: int) -> tuple[torch.Tensor, torch.Tensor]:
