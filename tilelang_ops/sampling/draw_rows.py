@@ -61,24 +61,27 @@ def level_sums_kernel(
     """
     row, chunk = tl.program_id(0), tl.program_id(1)
     temperature = temperature_of(rules, row)
-    largest, is_whole = row_peak(maxima, row, num_chunks, CHUNKS)
-    if (temperature == 0.0) | ~is_whole:
+    if temperature == 0.0:
         return
+    # All loads before the first sum, whose barrier they would wait behind.
+    place = row.to(tl.int64) * num_chunks + chunk
+    min_weight, is_filtered = field(rules, row, MIN_WEIGHT), has_filter(rules, row, num_ids)
+    chunk_best = tl.load(maxima + place)
     values = load_logits(logits, chunk * CHUNK, row, stride, num_ids, CHUNK)
-    weights = row_weight(values, largest, temperature, field(rules, row, MIN_WEIGHT))
-    chunk_place = row.to(tl.int64) * num_chunks + chunk
-    tl.store(masses + chunk_place * 4 + 3, tl.sum(weights, axis=0))
-    tl.store(counts + chunk_place * 4 + 3, tl.maximum(tl.minimum(num_ids - chunk * CHUNK, CHUNK), 0))
-    if has_filter(rules, row, num_ids):
-        chunk_best = tl.load(maxima + chunk_place)
-        for level in tl.static_range(3):
-            bound = _bound_of(level, largest, temperature)
-            mass, count = tl.full((), 0, tl.int64), 0
-            if chunk_best >= bound:
-                inside = values >= bound
-                mass, count = tl.sum(tl.where(inside, weights, 0), axis=0), tl.sum(inside.to(tl.int32), axis=0)
-            tl.store(masses + chunk_place * 4 + level, mass)
-            tl.store(counts + chunk_place * 4 + level, count)
+    largest, is_whole = row_peak(maxima, row, num_chunks, CHUNKS)
+    if is_whole:
+        weights = row_weight(values, largest, temperature, min_weight)
+        tl.store(masses + place * 4 + 3, tl.sum(weights, axis=0))
+        tl.store(counts + place * 4 + 3, tl.maximum(tl.minimum(num_ids - chunk * CHUNK, CHUNK), 0))
+        if is_filtered:
+            for level in tl.static_range(3):
+                bound = _bound_of(level, largest, temperature)
+                mass, count = tl.full((), 0, tl.int64), 0
+                if chunk_best >= bound:
+                    inside = values >= bound
+                    mass, count = tl.sum(tl.where(inside, weights, 0), axis=0), tl.sum(inside.to(tl.int32), axis=0)
+                tl.store(masses + place * 4 + level, mass)
+                tl.store(counts + place * 4 + level, count)
 
 
 @triton.jit
