@@ -165,9 +165,7 @@ def _above(bound, keys, weights, ids, is_listed, number, values, largest, temper
     mass, count = tl.where(is_above, weights, 0), is_above.to(tl.int32)
     higher, lower = tl.where(is_above, keys, _HIGHEST), tl.where(is_above, _LOWEST, keys)
     for start in range(_BLOCK, number, _BLOCK):
-        _, more_keys, more = _candidates_at(
-            start, ids, is_listed, number, values, largest, temperature, min_weight
-        )
+        _, more_keys, more = _candidates_at(start, ids, is_listed, number, values, largest, temperature, min_weight)
         is_above = more_keys > bound
         mass += tl.where(is_above, more, 0)
         count += is_above.to(tl.int32)
@@ -203,9 +201,7 @@ def _draw_filtered(ids, is_listed, number, values, largest, temperature, min_wei
         low, high = tl.where(holds, low, higher.to(tl.int64)), tl.where(holds, lower.to(tl.int64), high)
         step += 1
     cut = low.to(tl.int32)
-    mass, count, _, _ = _above(
-        cut, keys, weights, ids, is_listed, number, values, largest, temperature, min_weight
-    )
+    mass, count, _, _ = _above(cut, keys, weights, ids, is_listed, number, values, largest, temperature, min_weight)
     mass_with, count_with, _, _ = _above(
         cut - 1, keys, weights, ids, is_listed, number, values, largest, temperature, min_weight
     )
