@@ -9,12 +9,12 @@ from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from triton.compiler import ASTSource, make_backend
 
 from tilelang_ops.jit.arch import ARCHES
 
 _CAPABILITIES = {"sm_90a": 90, "sm_100a": 100}
-_ALIGNED = [["tt.divisibility", 16]]
+_ALIGNED = "D"  # Triton's word for an address that is a multiple of 16
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class TritonSpec:
 
     Attributes:
         name: "family.op", with the form behind it where an op has several.
-        kernel: a function under `triton.jit`, its numbers not specialised.
+        kernel: a function under `triton_jit`, its numbers not specialised.
         signature: types of its arguments in order, constants left out.
         statics: its constants by name.
         num_warps: of a program. Launches name it, and ``enable_fp_fusion=False``: with other options Triton would not
@@ -44,14 +44,17 @@ class TritonSpec:
 
     def source(self, arch: str) -> str:
         """PTX of the kernel, compiled to a cubin for "sm_90a" or "sm_100a" into TRITON_CACHE_DIR; needs no GPU."""
-        names = self.kernel.arg_names
-        types = dict(zip(names, (*self.signature, *["constexpr"] * len(self.statics)), strict=True))
-        attrs = {(place,): _ALIGNED for place, kind in enumerate(self.signature) if kind.startswith("*")}
-        source = ASTSource(
-            self.kernel, types, {(names.index(name),): value for name, value in self.statics.items()}, attrs
-        )
-        options = {"num_warps": self.num_warps, "enable_fp_fusion": False}
-        compiled = triton.compile(source, target=GPUTarget("cuda", _CAPABILITIES[arch], 32), options=options)
+        target = GPUTarget("cuda", _CAPABILITIES[arch], 32)
+        given = {"num_warps": self.num_warps, "enable_fp_fusion": False}
+        # The key under which a launch looks for the kernel, made of what it would find out about its arguments by
+        # Triton's own means: which attributes are part of it is another matter in every version.
+        found = [(kind, _ALIGNED if kind.startswith("*") else None) for kind in self.signature]
+        found += [("constexpr", value) for value in self.statics.values()]
+        bound = dict.fromkeys(self.kernel.arg_names) | dict(self.statics)
+        packed = self.kernel._pack_args(make_backend(target), given, bound, found, given)
+        options, types, constants, attributes = packed
+        source = ASTSource(self.kernel, types, constants, attributes)
+        compiled = triton.compile(source, target=target, options=options.__dict__)
         return str(compiled.asm["ptx"])
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 
 _NUM_WARPS = 1
@@ -67,7 +67,7 @@ class NewTokens:
     columns: torch.Tensor
 
 
-@triton.jit(do_not_specialize=["count", "num_drafts", "width", "live_column", "stop_column", "num_stops"])
+@triton_jit(do_not_specialize=["count", "num_drafts", "width", "live_column", "stop_column", "num_stops"])
 def accept_tokens_kernel(
     tokens,
     token_ids,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.sampling.row_rule import FIELD_PLACES, INDEX, NUM_FIELDS
 
@@ -33,7 +33,7 @@ class DraftStarts:
     pool_places: torch.Tensor
 
 
-@triton.jit(do_not_specialize=["num_drafts", "max_new", "max_positions", "width", "slot_column", "num_fields"])
+@triton_jit(do_not_specialize=["num_drafts", "max_new", "max_positions", "width", "slot_column", "num_fields"])
 def anchor_drafts_kernel(
     new_tokens,
     num_tokens,
@@ -105,6 +105,6 @@ def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all models with drafts."""
     if not sizes.num_drafts:
         return []
-    signature = (*["*i64"] * 6, "*i1", "*i64", "*i64", *["i32"] * 6)
+    signature = (*["*i64"] * 6, "*u1", "*i64", "*i64", *["i32"] * 6)
     statics = {"FIELDS": FIELD_PLACES}
     return [TritonSpec("sampling.anchor_drafts", anchor_drafts_kernel, signature, statics, _NUM_WARPS)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.sampling.row_rule import random_word
 
@@ -14,7 +14,7 @@ _BLOCK = 4096  # weights worked on at once
 _NUM_WARPS = 8
 
 
-@triton.jit(do_not_specialize=["num_ids", "index_offset", "stream_word"])
+@triton_jit(do_not_specialize=["num_ids", "index_offset", "stream_word"])
 def draw_weights_kernel(weights, places, rules, tokens, num_ids, index_offset, stream_word, BLOCK: tl.constexpr):
     """Program (row): the first id whose running sum exceeds floor(word * sum / 2^64)."""
     row = tl.program_id(0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from tilelang_ops.jit.triton_jit import triton_jit
+
 # Kernels that use these are launched with enable_fp_fusion = False: every product and sum is rounded, but those of
 # tl.fma. The interpreter rounds those too, so where that matters it takes another way.
 _IS_INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
@@ -17,7 +19,7 @@ _TO_NEAREST = tl.constexpr(12582952.0)
 _NEGLIGIBLE = tl.constexpr(-40.0)  # its exp is below one unit
 
 
-@triton.jit
+@triton_jit
 def _quotient(numerator, divisor):
     """numerator / divisor float32, rounded to nearest, of a numerator [n] in [-40 * divisor, 0] and a scalar.
 
@@ -33,7 +35,7 @@ def _quotient(numerator, divisor):
         return tl.fma(tl.fma(-quotient, divisor, numerator), reciprocal, quotient)
 
 
-@triton.jit
+@triton_jit
 def row_weight(logits, best, temperature, min_weight):
     """int64 weights floor(e^x * 2^40) of logits float32 of a row whose maximum is `best`, after temperature and min_p.
 
@@ -59,14 +61,14 @@ def row_weight(logits, best, temperature, min_weight):
     return tl.where(weight >= least, weight, 0.0).to(tl.int64)
 
 
-@triton.jit
+@triton_jit
 def order_key(logits):
     """int32 that orders float32 logits as their values do; +0 and -0 tie."""
     bits = (logits + 0.0).to(tl.int32, bitcast=True)
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-@triton.jit
+@triton_jit
 def logit_of(key):
     """float32 of an order key."""
     return (key ^ ((key >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.sampling.row_rule import ACCEPT, RESIDUAL, random_word, stream
 
@@ -18,7 +18,7 @@ _COIN = tl.constexpr(2.0**-53)  # a float64 holds 53 bits
 _ONE = tl.constexpr(2.0**40)
 
 
-@triton.jit
+@triton_jit
 def _residual(target, draft, ids, num_ids, target_sum, draft_sum):
     """max(q - p, 0) float64 of probabilities q and p."""
     q = tl.load(target + ids, mask=ids < num_ids, other=0).to(tl.float64) / target_sum
@@ -27,7 +27,7 @@ def _residual(target, draft, ids, num_ids, target_sum, draft_sum):
     return tl.where(difference > 0.0, difference, 0.0)
 
 
-@triton.jit(do_not_specialize=["num_ids"])
+@triton_jit(do_not_specialize=["num_ids"])
 def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules, tokens, num_ids, BLOCK: tl.constexpr):
     """Program (row): four passes over its weights, for the sums, the largest residual, its sum, and the draw."""
     row = tl.program_id(0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.sampling.draw_rows import DrawnRows
 from tilelang_ops.sampling.fixed_weight import order_key, row_weight
@@ -17,7 +17,7 @@ _BLOCK = 4096  # logits worked on at once
 _NUM_WARPS = 8
 
 
-@triton.jit(do_not_specialize=["num_ids", "stride", "num_chunks"])
+@triton_jit(do_not_specialize=["num_ids", "stride", "num_chunks"])
 def kept_weights_kernel(
     logits,
     rules,

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 
 _NUM_WARPS = 1
@@ -30,7 +31,7 @@ class LeftDrafts:
     columns: torch.Tensor
 
 
-@triton.jit(do_not_specialize=["num_drafts"])
+@triton_jit(do_not_specialize=["num_drafts"])
 def leave_drafts_kernel(
     ids,
     scores,
@@ -97,6 +98,6 @@ def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One for all but very many drafts; none without."""
     if not sizes.num_drafts:
         return []
-    signature = ("*i64", "*fp32", "*i1", "*fp64", "*i64", "*fp32", "*fp64", "i32", "fp32")
+    signature = ("*i64", "*fp32", "*u1", "*fp64", "*i64", "*fp32", "*fp64", "i32", "fp32")
     statics = {"PLACES": _places(sizes.num_drafts)}
     return [TritonSpec("sampling.leave_drafts", leave_drafts_kernel, signature, statics, _NUM_WARPS)]

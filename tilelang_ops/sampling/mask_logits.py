@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 
 _BLOCK = 1024
 _NUM_WARPS = 4
 
 
-@triton.jit(do_not_specialize=["num_ids", "stride", "num_words"])
+@triton_jit(do_not_specialize=["num_ids", "stride", "num_words"])
 def mask_logits_kernel(logits, masks, num_ids, stride, num_words, BLOCK: tl.constexpr):
     """Program (row, block): -inf where the bit of the token is 0."""
     row = tl.program_id(0)

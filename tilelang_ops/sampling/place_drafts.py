@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.sampling.row_rule import INDEX
 
@@ -45,7 +45,7 @@ class DraftRows:
     num_rows: torch.Tensor
 
 
-@triton.jit(do_not_specialize=["count", "num_drafts", "width", "id_column", "slot_column"])
+@triton_jit(do_not_specialize=["count", "num_drafts", "width", "id_column", "slot_column"])
 def place_drafts_kernel(
     token_ids,
     seqs,

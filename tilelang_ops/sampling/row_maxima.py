@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 
-CHUNK = 2048  # logits a program looks at
-NUM_WARPS = 4
+CHUNK = 1024  # logits a program looks at
+NUM_WARPS = 2
 
 
-@triton.jit
+@triton_jit
 def load_logits(logits, first, row, stride, num_ids, SIZE: tl.constexpr):
     """float32 [SIZE] logits of a row from id `first` on, a multiple of 4; -inf from num_ids on.
 
@@ -28,7 +28,7 @@ def load_logits(logits, first, row, stride, num_ids, SIZE: tl.constexpr):
     return values
 
 
-@triton.jit(do_not_specialize=["num_ids", "vocab", "stride", "num_chunks"])
+@triton_jit(do_not_specialize=["num_ids", "vocab", "stride", "num_chunks"])
 def row_maxima_kernel(logits, maxima, best, num_ids, vocab, stride, num_chunks, CHUNK: tl.constexpr):
     """Program (row, chunk): maximum, +inf for a chunk with NaN or +inf, and its lowest id.
 
@@ -45,7 +45,7 @@ def row_maxima_kernel(logits, maxima, best, num_ids, vocab, stride, num_chunks, 
     tl.store(best + place, tl.min(tl.where(usable == largest, ids, 2147483647), axis=0))
 
 
-@triton.jit
+@triton_jit
 def row_peak(maxima, row, num_chunks, CHUNKS: tl.constexpr):
     """(maximum float32, whether it is finite and nothing in the row is NaN or +inf)."""
     chunks = tl.arange(0, CHUNKS)
@@ -54,7 +54,7 @@ def row_peak(maxima, row, num_chunks, CHUNKS: tl.constexpr):
     return largest, (largest > -float("inf")) & (largest < float("inf"))
 
 
-@triton.jit
+@triton_jit
 def lowest_best(maxima, best, row, largest, num_chunks, CHUNKS: tl.constexpr):
     """int32: lowest id of the tokens with the row's maximum."""
     chunks = tl.arange(0, CHUNKS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
+
+from tilelang_ops.jit.triton_jit import triton_jit
 
 # Fields of a rule int64 [7].
 NUM_FIELDS = 7
@@ -29,19 +30,19 @@ def stream(purpose: int, lane: int = 0) -> int:
     return purpose + lane * _LANE_STRIDE
 
 
-@triton.jit
+@triton_jit
 def field(rules, row, place: tl.constexpr):
     """One word of a row's rule, int64."""
     return tl.load(rules + row * 7 + place)
 
 
-@triton.jit
+@triton_jit
 def temperature_of(rules, row):
     """float32; 0 for a row that takes the argmax."""
     return field(rules, row, TEMPERATURE).to(tl.int32).to(tl.float32, bitcast=True)
 
 
-@triton.jit
+@triton_jit
 def random_word(rules, row, index_offset, stream_word):
     """uint64: Philox4x32-10 (Salmon et al. 2011) of the seed at (index, stream, low and high half of the prompt hash).
 
@@ -60,7 +61,7 @@ def random_word(rules, row, index_offset, stream_word):
     return low.to(tl.uint64) | (high.to(tl.uint64) << 32)
 
 
-@triton.jit
+@triton_jit
 def has_filter(rules, row, num_ids):
     """Whether top-p or top-k may leave tokens out."""
     top_p = field(rules, row, TOP_P).to(tl.float64, bitcast=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.sampling.row_rule import FIELD_PLACES, INDEX, NUM_FIELDS
 
 _NUM_WARPS = 1
 
 
-@triton.jit(do_not_specialize=["width", "num_fields"])
+@triton_jit(do_not_specialize=["width", "num_fields"])
 def spread_rules_kernel(rules, seqs, first_rows, words, width, num_fields, FIELDS: tl.constexpr):
     """Program (row): a row speaks about as many output tokens behind the first one's as it stands behind that."""
     row = tl.program_id(0)

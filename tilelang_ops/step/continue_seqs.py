@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 
 _NUM_WARPS = 1
@@ -59,7 +60,7 @@ class StepBefore:
     lookback: torch.Tensor
 
 
-@triton.jit
+@triton_jit
 def _line_of(
     tokens,
     drafts,
@@ -91,7 +92,7 @@ def _line_of(
     return old + first + following + guess + known
 
 
-@triton.jit(do_not_specialize=["num_drafts", "num_lookback", "num_ranked"])
+@triton_jit(do_not_specialize=["num_drafts", "num_lookback", "num_ranked"])
 def continue_seqs_kernel(
     remap,
     given_rows,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.step.continue_seqs import PlanFields, StepBefore, line_places
 
@@ -37,7 +37,7 @@ class StepRows:
     context_lens: torch.Tensor
 
 
-@triton.jit
+@triton_jit
 def _sequence_of(num_rows, row, num_seqs, BLOCK: tl.constexpr):
     """(sequence of a row, first row of that, first row of sequence number `row`, rows of all), int32.
 
@@ -61,7 +61,7 @@ def _sequence_of(num_rows, row, num_seqs, BLOCK: tl.constexpr):
     return tl.minimum(seq, num_seqs - 1), first, own_first, total
 
 
-@triton.jit(do_not_specialize=["num_seqs", "num_drafts", "num_lookback"])
+@triton_jit(do_not_specialize=["num_seqs", "num_drafts", "num_lookback"])
 def fill_rows_kernel(
     lines,
     slots,

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 
 MAX_RATIOS = 2
@@ -55,7 +56,7 @@ class MapSizes:
     list_sizes: tuple[int, ...]
 
 
-@triton.jit
+@triton_jit
 def _copy_rope(cos, sin, out, position, row, num_rows, half, COLUMNS: tl.constexpr):
     """Row `position` of two float32 tables of `half` columns into row `row` of out [2, num_rows, half]."""
     for start in range(0, half, COLUMNS):
@@ -68,7 +69,7 @@ def _copy_rope(cos, sin, out, position, row, num_rows, half, COLUMNS: tl.constex
         tl.store(place + num_rows.to(tl.int64) * half, second, mask=inside)
 
 
-@triton.jit
+@triton_jit
 def _map_window(index, out, position, slot, is_real, row, stride, window, ring, BLOCK: tl.constexpr):
     """The first three columns, and the places of the row's window."""
     tl.store(out, row.to(tl.int64))
@@ -81,7 +82,7 @@ def _map_window(index, out, position, slot, is_real, row, stride, window, ring, 
         tl.store(index + row.to(tl.int64) * window + column, place, mask=column < window)
 
 
-@triton.jit
+@triton_jit
 def _map_entries(
     blocks, out, everything, position, slot, first_block, starts_here, is_real, row, stride, block_size, ratio, ring,
     list_size, BLOCK: tl.constexpr,
@@ -104,7 +105,7 @@ def _map_entries(
         tl.store(everything + row.to(tl.int64) * list_size + number, values, mask=number < list_size)
 
 
-@triton.jit
+@triton_jit
 def _map_ngrams(grams, vocab, ids, row, num_grams, pad, COLUMNS: tl.constexpr):
     """Compressed ids of the row's n-gram."""
     for start in range(0, num_grams, COLUMNS):
@@ -115,7 +116,7 @@ def _map_ngrams(grams, vocab, ids, row, num_grams, pad, COLUMNS: tl.constexpr):
         tl.store(ids + row.to(tl.int64) * num_grams + column, found, mask=inside)
 
 
-@triton.jit(
+@triton_jit(
     do_not_specialize=[
         "num_rows", "stride", "window", "window_ring", "block_size", "half", "pad", "num_grams",
         "ratio_a", "ring_a", "list_a", "ratio_b", "ring_b", "list_b",

@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from tilelang_ops.jit.model_sizes import ModelSizes
+from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 
 _NUM_WARPS = 4
@@ -14,7 +15,7 @@ _BLOCK = 512
 _LEAST_RANKS = 8
 
 
-@triton.jit(do_not_specialize=["num_seqs", "num_drafts"])
+@triton_jit(do_not_specialize=["num_seqs", "num_drafts"])
 def share_rows_kernel(rates, num_draft_rows, num_rows, num_seqs, num_drafts, RANKS: tl.constexpr, BLOCK: tl.constexpr):
     """Program (sequence): the rank of a draft is the number of those in front of it."""
     seq = tl.program_id(0)
