@@ -71,8 +71,7 @@ class StaticDecoder:
         """
         self._upload.send(plan)
         splits = bool(plan.previous_step_id >= 0 and plan.draft_caps.sum() > plan.num_draft_rows)
-        keeps_context = plan.keeps_draft_context and self._model.draft is not None
-        return self._launch(self.agreed or DecodeDemand.of(plan), splits, keeps_context)
+        return self._launch(self.agreed or DecodeDemand.of(plan), splits)
 
     @forbid_device_sync()
     @torch.inference_mode()
@@ -80,7 +79,7 @@ class StaticDecoder:
         """Launch the step that the ranks have agreed on, with padding alone: nothing is stored."""
         assert self.agreed is not None, "a rank by itself has no part in steps of others"
         self._upload.send_nothing()
-        self._launch(self.agreed, splits=False, keeps_context=False)
+        self._launch(self.agreed, splits=False)
 
     @property
     def agreed(self) -> DecodeDemand | None:
@@ -100,7 +99,8 @@ class StaticDecoder:
         """float32 [n, vocab] of final hidden states [n, D]."""
         return self._model.logits(hidden)
 
-    def _launch(self, demand: DecodeDemand, splits: bool, keeps_context: bool) -> DecodeStep:
+    def _launch(self, demand: DecodeDemand, splits: bool) -> DecodeStep:
+        keeps_context = bool(demand.keeps_context) and self._model.draft is not None
         num_rows = self._buckets.rows_for(demand.num_rows)
         max_len = self._buckets.length_for(demand.max_len + self.sizes.num_drafts)
         rows = self._rows.narrowed(num_rows, min(num_rows, self.sizes.max_num_seqs))

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from deepinfer.core.probe import Probe
+from deepinfer.distributed.agreed_step import AgreedStep
 from deepinfer.models.deepseek_v41.model import DeepSeekV41Model
 from deepinfer.worker.batch_builder import build_batch
 from deepinfer.worker.kv_cache import allocate_caches, cache_table
@@ -34,16 +35,19 @@ class LinkedModel:
         model: with at least MAX_LEN positions.
         kv_cache_dtype: of both caches.
         calls: runs the static decoder.
+        agreed: its ranks' agreement; None: it has no peers.
     """
 
-    def __init__(self, model: DeepSeekV41Model, kv_cache_dtype: str, calls: StaticCalls) -> None:
+    def __init__(
+        self, model: DeepSeekV41Model, kv_cache_dtype: str, calls: StaticCalls, agreed: AgreedStep | None = None
+    ) -> None:
         runtime, self._device = model.runtime, model.embedding.device
         table = cache_table(runtime.config, runtime.numerics, kv_cache_dtype, BLOCK_SIZE, DRAFTS)
         sizes = (table, SEQS * BLOCKS, SEQS, self._device)
         self._model = model
         self._caches = allocate_caches(*sizes, has_spare_slot=False)
         self._static_caches = allocate_caches(*sizes, has_spare_slot=True)
-        self.decoder = StaticDecoder(model, self._static_caches, SIZES, calls)
+        self.decoder = StaticDecoder(model, self._static_caches, SIZES, calls, agreed)
 
     def check_chain(self, seed: int, num_links: int) -> None:
         """Every row's hidden state and everything in the caches is the same, from step to step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,9 @@ import torch
 
 from deepinfer import LLM, SamplingParams
 from deepinfer.checkpoint.writer import write_random_checkpoint
+from deepinfer.core.decode_demand import DecodeDemand
 from deepinfer.core.probe import Probe
+from deepinfer.distributed.agreed_step import AgreedStep
 from deepinfer.worker.eager_calls import EagerCalls
 from deepinfer.worker.static_executor import StaticExecutor
 from tests.support.golden_case import logprob_matrix
@@ -32,6 +35,16 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tiny")
     write_random_checkpoint(tiny_config(dspark_target_layer_ids=[7, 2]), path, seed=3)
     return path
+
+
+class Replayed:
+    """See `StaticCalls`. As with CUDA graphs, a key's first work serves all its calls."""
+
+    def __init__(self) -> None:
+        self.works: dict[Hashable, Callable[[], None]] = {}
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        self.works.setdefault(key, work)()
 
 
 def rows_of(llm: LLM) -> list[torch.Tensor]:
@@ -78,7 +91,7 @@ def test_a_step_without_draft_context(checkpoint: Path) -> None:
     options = {"numerics": "official", "max_model_len": MAX_LEN, "block_size": 16, "max_num_seqs": 1}
     with LLM(checkpoint, backend="cpu", speculative={"num_drafts": 3}, **options) as llm:
         model = llm._runtime.worker.model
-        linked, plan = LinkedModel(model, "fp4", EagerCalls()), plan_of(np.random.default_rng(0), [9, 30], [1, 0])
+        linked, plan = LinkedModel(model, "fp4", Replayed()), plan_of(np.random.default_rng(0), [9, 30], [1, 0])
         first = model.runtime.config.num_hidden_layers
         rings = [cache.data for layer, cache in linked.decoder._caches.window.items() if layer >= first]
         hidden = []
@@ -87,6 +100,22 @@ def test_a_step_without_draft_context(checkpoint: Path) -> None:
             hidden.append(step.hidden.clone())
             assert rings and all(bool(ring.any()) == keeps for ring in rings)
     assert torch.equal(*hidden)
+
+
+def test_ranks_that_keep_draft_context_and_others_run_the_same_graph(checkpoint: Path) -> None:
+    """One for all, also of a rank without rows: context is left where any of them keeps it."""
+    options = {"numerics": "official", "max_model_len": MAX_LEN, "block_size": 16, "max_num_seqs": 1}
+    with LLM(checkpoint, backend="cpu", speculative={"num_drafts": 3}, **options) as llm:
+        calls, agreed = Replayed(), AgreedStep()
+        linked = LinkedModel(llm._runtime.worker.model, "fp4", calls, agreed)
+        keeps, other = (
+            replace(plan_of(np.random.default_rng(0), [9], [1]), keeps_draft_context=keeps) for keeps in (True, False)
+        )
+        for plans in ((other, other), (other, keeps), (keeps, other)):
+            agreed.decode = DecodeDemand.largest(DecodeDemand.of(plan) for plan in plans)
+            linked.decoder.forward(plans[0])
+            linked.decoder.take_part()
+        assert len(calls.works) == 2
 
 
 def test_a_step_is_made_of_ops(checkpoint: Path) -> None:
