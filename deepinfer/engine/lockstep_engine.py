@@ -32,6 +32,7 @@ class LockstepEngine(LLMEngine):
         self._comm, self._split, self._agreed = groups.lockstep, groups.split, groups.step
         self._agreement = StepAgreement(sizes.prefill_all_interval, sizes.prefill_any_interval)
         self._may_sleep = False
+        self._is_anybody_ahead = False  # with a step in flight, when the ranks voted
 
     @property
     def is_idle(self) -> bool:
@@ -58,11 +59,17 @@ class LockstepEngine(LLMEngine):
         self._worker.take_part()
         self._worker.skip_sample()
 
+    def _rest(self, plan: StepPlan) -> None:
+        """Who has a step in flight books it and may then go on: nobody keeps it waiting for grammars of its own."""
+        if not self._is_anybody_ahead:
+            super()._rest(plan)
+
     def _agreed_plan(self) -> tuple[StepPlan, bool]:
         """This rank's part of the next step, empty if it has none, and whether anybody has one."""
         plan: StepPlan | None = None
         votes = [StepVote._make(row) for row in self._tell(self._vote())]
         self._may_sleep = self._agreement.may_sleep(votes)
+        self._is_anybody_ahead = any(vote.num_in_flight for vote in votes)
         kind = self._agreement.decide(votes)
         while kind is not None:
             plan = self._schedule(kind)
@@ -78,7 +85,7 @@ class LockstepEngine(LLMEngine):
         return plan or self._schedule("decode"), False  # nobody can decode: that plan is empty
 
     def _vote(self) -> StepVote:
-        return StepVote(*self._scheduler.vote(), self.has_unfinished_requests(), self.wakes)
+        return StepVote(*self._scheduler.vote(), self.has_unfinished_requests(), self.wakes, len(self._steps))
 
     @phase("vote")
     def _tell(self, numbers: Sequence[int]) -> list[list[int]]:

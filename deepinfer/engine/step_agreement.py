@@ -16,12 +16,14 @@ class StepVote(NamedTuple):
         can_prefill, can_decode: 1 if it could fill a step of that kind, else 0.
         has_work: 1 if any of its requests is unfinished, else 0.
         wakes: how often the front end has woken it.
+        num_in_flight: its steps that are not booked yet.
     """
 
     can_prefill: int
     can_decode: int
     has_work: int
     wakes: int
+    num_in_flight: int = 0
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from deepinfer import RequestError, SamplingParams
+from deepinfer.engine.grammar_queue import GrammarQueue
 from tests.distributed.table_world import TableWorld
 from tests.support.table_engine import perm_tokens
 
@@ -61,6 +62,44 @@ def test_abort_while_a_step_is_in_flight():
         world.end()
     assert outputs["1"].outputs[0].finish_reason == "abort"
     assert tokens_of(outputs)[0] == perm_tokens(5, 50) and tokens_of(outputs)[2] == perm_tokens(7, 4)
+
+
+class SlowGrammars(GrammarQueue):
+    """One request's grammar never gets ready; notes what `told` says whenever the rank sleeps for it."""
+
+    num_pending = 1
+
+    def __init__(self, told):
+        super().__init__()
+        self.heard, self._told = [], told
+
+    def wait(self, seconds):
+        self.heard.append(self._told())
+        time.sleep(0.001)
+
+    def withdraw(self, seq_id):
+        pass
+
+
+def test_a_rank_that_waits_for_a_grammar_holds_nobody_up():
+    """Where nobody can plan anything over a step in flight, as that is somebody's last, or memory is short."""
+    rng = random.Random(3)
+    with TableWorld([True] * 2, num_blocks=9) as world:
+        idle, busy = world.ranks
+        idle.engine._grammars = grammars = SlowGrammars(lambda: len(busy.engine._steps))
+        idle.engine._start = lambda request: None  # it is not the scheduler's yet
+        for number in range(4):
+            world.send(1, add(number, [number], greedy(30)), rng)
+        while busy.worker.num_linked < 3:
+            time.sleep(0.0005)
+        world.send(0, add(4, [9], greedy(1)), rng)
+        world.outputs(4)
+        while len(grammars.heard) < 3:
+            time.sleep(0.0005)
+        world.send(0, lambda rank: rank.engine.abort_request("4"), rng)
+        world.outputs(5)
+        world.end()
+    assert not any(grammars.heard)
 
 
 def test_late_request_of_a_rank_that_sleeps():
