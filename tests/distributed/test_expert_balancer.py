@@ -1,7 +1,14 @@
 """Experts move while requests run: the right weights, and the same bits."""
 
-import pytest
+from types import SimpleNamespace
 
+import numpy as np
+import pytest
+import torch
+
+from deepinfer.distributed.expert_balancer import ExpertBalancer
+from deepinfer.distributed.expert_placement import ExpertPlacement
+from deepinfer.distributed.place_table import PlaceTable
 from tests.distributed.equal_outputs import check
 from tests.distributed.moved_weights import follow_placements
 
@@ -31,3 +38,24 @@ def test_two_sets_of_experts_go_their_own_ways(world4, random_model):
     moves = check(world4, str(random_model), sizes, {"numerics": "fp32", "speculative": "off"}, [0, 0, 0, 3])
     assert moves[0] == moves[1] and moves[2] == moves[3]
     assert all(balancers[0][1] > 0 for balancers in moves)
+
+
+def test_a_placement_is_made_from_the_last_steps_up_to_the_newest():
+    """Though counts of other steps are fetched a step later."""
+    heard = []
+
+    def sum_numbers(numbers):
+        heard.append(numbers)
+        return numbers
+
+    placement = ExpertPlacement.of_physical(np.array([[0, 1]]), 2, 1)
+    table = PlaceTable(placement, 0, True, torch.device("cpu"))
+    exchange = SimpleNamespace(num_experts=2, placement=placement, table=table, weights=(), place_by=table.take)
+    comm = SimpleNamespace(rank=0, size=1, sum_numbers=sum_numbers, move=lambda sends, receives: None)
+    balancer = ExpertBalancer(comm, [exchange], interval=4, num_steps=3)
+    for step in range(1, 10):
+        table.count(torch.tensor([[step % 2]] * step))
+        balancer.end_step()
+    loads = [numbers[:, 0].tolist() for numbers in heard if numbers.ndim == 3]
+    assert loads == [[[0, 1]], [[0, 3], [4, 0], [0, 5]], [[0, 7], [8, 0], [0, 9]]]
+    assert balancer.num_rearranged == 3

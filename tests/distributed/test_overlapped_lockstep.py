@@ -64,6 +64,20 @@ def test_abort_while_a_step_is_in_flight():
     assert tokens_of(outputs)[0] == perm_tokens(5, 50) and tokens_of(outputs)[2] == perm_tokens(7, 4)
 
 
+def test_a_rank_short_of_memory_goes_on_beside_others():
+    """Its plans over a step in flight do not fit: it books that one in steps of the other rank, and preempts."""
+    rng = random.Random(4)
+    with TableWorld([True] * 2, num_blocks=9) as world:
+        short, other = world.ranks
+        world.send(1, add(0, [8], greedy(60)), rng)
+        for number in (1, 2):
+            world.send(0, add(number, [*range(29), number], greedy(12)), rng)
+        world.outputs(3)
+        world.end()
+    assert short.scheduler.stats().num_preemptions > 0
+    assert other.worker.num_parts < 8 < short.worker.num_parts  # it did not wait for the other's end
+
+
 class SlowGrammars(GrammarQueue):
     """One request's grammar never gets ready; notes what `told` says whenever the rank sleeps for it."""
 

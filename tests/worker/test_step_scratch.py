@@ -119,3 +119,7 @@ def test_a_gpu_leaves_room_for_its_largest_step_and_for_graphs() -> None:
     tables = exchange_bytes(EngineConfig.create(**together).parallel, config, 384)
     num_buckets = 4 - 1 + 64 // 8  # 1, 2, 4, and the multiples of 8
     assert graphs(**together) - graphs(max_num_seqs=64) == tables + num_buckets * 2**23
+    every, scheduled = (
+        graphs(max_num_seqs=64, speculative=drafts) for drafts in ({"varlen": False}, {"cost_curve": "guess"})
+    )
+    assert scheduled - every == num_buckets * 2**23  # forward passes that leave no draft context
