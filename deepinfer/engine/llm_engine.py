@@ -233,6 +233,7 @@ class LLMEngine:
                 self._outputs.fail(request.seq_id, error, self._ready)
 
     def _go_on(self) -> None:
+        """The four phases, or what is done where nothing can be computed."""
         plan = self._schedule()
         if plan.num_seqs:
             self._run(self._steps[-1])
@@ -240,6 +241,7 @@ class LLMEngine:
             self._rest(plan)
 
     def _run(self, step: StepInFlight) -> None:
+        """Phases 2 to 4 of a step that is planned."""
         plan, result = step.plan, self._execute(step)
         update = self._update(plan, result)
         self._emit(plan, result, update)
