@@ -3,7 +3,7 @@ what the same run measured otherwise: steps with all experts on each GPU, in the
 steps, the exchange of one layer by itself, and a rank's share in a layer's experts on one GPU. Reports without lock
 steps are predicted by their links alone:
 
-    python bench/wide_ep_plan.py REPORT.json [--ops doc/results/h200-ops-tuned.json] [--profile PROFILE.json]
+    python bench/wide_ep_plan.py REPORT.json [--ops doc/results/h200-ops-batches.json] [--profile PROFILE.json]
 
 PROFILE.json gets these steps, for `deepinfer plan-parallel --profile`. Needs no GPU. The model of costs is fitted to
 the steps of single GPUs alone; the slice's router has random weights, and steps are those of one batch.
@@ -123,7 +123,7 @@ def main(words: argparse.Namespace) -> None:
 def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("report", type=Path)
-    parser.add_argument("--ops", type=Path, default=ROOT / "doc/results/h200-ops-tuned.json")
+    parser.add_argument("--ops", type=Path, default=ROOT / "doc/results/h200-ops-batches.json")
     parser.add_argument("--profile", type=Path)
     return parser.parse_args(arguments)
 

@@ -127,7 +127,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--multigpu", action="store_true")
     parser.add_argument("--within", type=float, default=float("inf"), help="seconds for all files")
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 if __name__ == "__main__":
