@@ -150,7 +150,7 @@ def _by_rows(num_rows: int, num_out: int, most_rows: int, batch_invariant: bool)
 
 def _plain_row_form(num_out: int, dim: int, arch: str) -> int:
     """Most rows of the row form with an unquantized weight. With eight, 512x5120 takes 10.7 us (split 5.7), 129280x256
-    41 (split 23), 129280x5120 416 (library 308), 128x512 1.8 (library 3.0).
+    41 (split 22), 129280x5120 416 (library 308), 128x512 1.8 (library 3.0).
     """
     has_others = HAS_LIBRARY and not is_sm100(arch) and num_out * dim > _SMALL_WEIGHT
     return _ROWS_BESIDE_LIBRARY if has_others else MAX_ROWS

@@ -27,7 +27,7 @@ class Calibration:
         dense_factor: of everything but experts.
         expert_factor: of experts.
         checks: every measured step.
-        anchors: (sequences, factor of experts), ascending, with which whole steps come out as measured; none where the
+        anchors: (rows, factor of experts), ascending, with which whole steps come out as measured; none where the
             profile has no ranks.
         lockstep: what ranks measured; None without.
         rank_anchors: by number of ranks that share experts, the same with which a rank's share comes out as measured.
@@ -67,11 +67,11 @@ class Calibration:
             checks.append(StepCheck(step, *(float(parts[number] @ (*pair, 1.0)) for pair in (fitted, unseen))))
         return cls(*factors, tuple(checks), anchors, profile.lockstep, _rank_anchors(config, profile))
 
-    def expert_factor_at(self, num_seqs: float, num_ranks: int) -> float:
-        """Of steps with so many sequences on a rank: in straight lines over the logarithm of their number. Where no
-        such share was measured, the factor of all experts on one rank.
+    def expert_factor_at(self, num_rows: float, num_ranks: int) -> float:
+        """Of steps with so many rows on a rank: in straight lines over the logarithm of their number. Where no such
+        share was measured, the factor of all experts on one rank.
         """
-        return _factor_at(self.rank_anchors.get(num_ranks, self.anchors), num_seqs, self.expert_factor)
+        return _factor_at(self.rank_anchors.get(num_ranks, self.anchors), num_rows, self.expert_factor)
 
     @property
     def worst_error(self) -> float:

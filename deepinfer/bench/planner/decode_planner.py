@@ -133,7 +133,7 @@ class DecodePlanner:
             draft_work = self._work(self._draft_moe, width, draft_rows)
             experts += self._draft_moe.num_layers * self._drafts.experts_us(draft_work)
             exchange += self._exchange_us(self._draft_moe, width, draft_rows)
-        return _Parts(dense, self._calibration.expert_factor_at(num_seqs, width) * experts, exchange)
+        return _Parts(dense, self._calibration.expert_factor_at(rows, width) * experts, exchange)
 
     def _work(self, moe: _Moe, width: int, rows: float) -> ExpertWork:
         """Of the fullest rank, where every rank has `rows` tokens."""
