@@ -24,4 +24,4 @@ def assert_no_faults(llm: LLM, ops: CheckedOps, prompts: list[Any], params: Samp
     assert all(output.error is None for output in outputs), [output.error for output in outputs if output.error]
     for found in (ops.worst, ops.shares()):
         print(f"\n{len(prompts)} prompts:", {name: f"{value:.1e}" for name, value in sorted(found.items())})
-    assert ops.worst and ops.faults() == []
+    assert ops.worst and not ops.faults(), ops.faults()
