@@ -22,6 +22,10 @@ FILE_FLAGS = {
         *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"),
         *("-Wno-maybe-uninitialized", "-Wno-uninitialized"),  # false alarms in the intrinsics' headers of gcc 12
     ],
+    "kernels_avx512_bf16.cpp": [
+        *("-O3", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vbmi", "-mavx512bf16"),
+        *("-mavx2", "-mfma", "-mf16c", "-Wno-maybe-uninitialized", "-Wno-uninitialized"),
+    ],
 }
 
 NATIVE_MODULE = Pybind11Extension(

@@ -73,7 +73,8 @@ class LLM:
         num_threads: CPU threads of a forward pass; None: one for a small model, else the usable cores, at most 4 and at
             most torch's own number. Results do not depend on it; torch's number is back after every step.
         overlap: whether the host keeps the books of a step while the device computes the next; None: by backend.
-        cpu_isa: instruction set of native kernels: "auto", "scalar", "avx2", "avx512". Results do not depend on it.
+        cpu_isa: instruction set of native kernels: "auto", "scalar", "avx2", "avx512" or "avx512_bf16". Results do not
+            depend on it.
         speculative: None: drafts when the checkpoint has them, on backend "cpu" if they pay; "off"; a mapping of
             SpeculativeConfig's fields; or the path of a calibration file. Tokens are the same with drafts and without.
         yoco: "off": exact; "compact" or {"mode": "compact", "keep_tokens": n}: only a prompt's last n tokens go through

@@ -5,9 +5,10 @@
 
 namespace deepinfer::cpu {
 
-enum class Isa { kScalar, kAvx2, kAvx512 };
+// kAvx512Bf16 is kAvx512 with dot products of bf16 pairs (and look-ups of 128 bytes).
+enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Bf16 };
 
-// "scalar", "avx2" or "avx512".
+// "scalar", "avx2", "avx512" or "avx512_bf16".
 std::string_view isa_name(Isa isa);
 // Whether this machine can run it.
 bool is_supported(Isa isa);

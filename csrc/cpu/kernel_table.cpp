@@ -3,6 +3,7 @@
 namespace deepinfer::cpu {
 
 const KernelTable& kernel_table(Isa isa) {
+    if (isa == Isa::kAvx512Bf16) return avx512bf16::kernels();
     if (isa == Isa::kAvx512) return avx512::kKernels;
     return isa == Isa::kAvx2 ? avx2::kKernels : scalar::kKernels;
 }

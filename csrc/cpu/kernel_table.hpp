@@ -17,6 +17,7 @@
 #include "cpu/ops/hc_read.hpp"
 #include "cpu/ops/hc_write.hpp"
 #include "cpu/ops/index_scores.hpp"
+#include "cpu/ops/pack_rows.hpp"
 #include "cpu/ops/prepare_rows.hpp"
 #include "cpu/ops/rms_norm.hpp"
 #include "cpu/ops/round_vectors.hpp"
@@ -48,6 +49,8 @@ struct KernelTable {
     void (*hc_write)(const HcWriteArgs&, Range rows);
     void (*index_scores)(const IndexScoresArgs&, Range rows, Range entries, float* scratch);
     void (*multiply_rows)(const RowProduct&);
+    // Nullptr where products take no pairs. Returns whether the rows could be packed.
+    bool (*pack_rows)(const PackRowsArgs&, Range rows) = nullptr;
     void (*prepare_rows)(const PrepareRowsArgs&, Range rows);
     void (*rms_norm)(const RmsNormArgs&, Range rows);
     void (*round_vectors)(const RoundVectorsArgs&, Range rows);
@@ -71,5 +74,10 @@ extern const KernelTable kKernels;
 namespace avx512 {
 extern const KernelTable kKernels;
 }
+namespace avx512bf16 {
+const KernelTable& kernels();
+// Whether this machine's dot products of pairs add as kernels/multiply_pairs.hpp takes them to.
+bool adds_in_order();
+}  // namespace avx512bf16
 
 }  // namespace deepinfer::cpu

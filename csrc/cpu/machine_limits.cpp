@@ -49,7 +49,7 @@ double least_seconds(const std::function<void()>& call) {
 }
 
 double multiply_adds(Context& context) {
-    const bool is_wide = context.isa() == Isa::kAvx512;
+    const bool is_wide = context.isa() >= Isa::kAvx512;
     if (context.isa() == Isa::kScalar) return 0.0;
     const int64_t num_parts = kPartsPerThread * context.pool().num_threads();
     const double seconds = least_seconds([&] {

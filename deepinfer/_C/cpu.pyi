@@ -17,7 +17,8 @@ class Context:
 
     Args:
         num_threads: threads in all, the caller's included, 1 .. 1024.
-        isa: "auto" (the widest this machine can run), "scalar", "avx2" or "avx512". Results are equal on all of them.
+        isa: "auto" (the widest this machine can run), "scalar", "avx2", "avx512" or "avx512_bf16". Results are equal on
+            all of them.
 
     Raises ValueError for another value, or an instruction set that this machine cannot run.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _CHOICES = {
     "backend": ("auto", "reference", "cpu", "cuda"),
-    "cpu_isa": ("auto", "scalar", "avx2", "avx512"),
+    "cpu_isa": ("auto", "scalar", "avx2", "avx512", "avx512_bf16"),
     "load_format": ("auto", "dummy"),
     "engram_storage": ("auto", "disk", "host"),
     "generation_config": ("auto", "none"),
@@ -61,8 +61,8 @@ class EngineConfig:
         overlap: whether the host keeps the books of one step while the device computes the next; None: on a GPU
             ("cuda") alone, since on a CPU both share the cores; never with context_parallel_size > 1. Results do not
             depend on it.
-        cpu_isa: instruction set of native CPU kernels: "auto" (the widest of the machine), "scalar", "avx2" or
-            "avx512". Results do not depend on it.
+        cpu_isa: instruction set of native CPU kernels: "auto" (the widest of the machine), "scalar", "avx2",
+            "avx512" or "avx512_bf16". Results do not depend on it.
         cache: cache options.
         scheduler: scheduler options.
         grammar: options of structured output.

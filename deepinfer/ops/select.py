@@ -38,7 +38,7 @@ def select_backend(
         backend: "auto", "reference", "cpu" or "cuda".
         device: "auto" or a torch device, e.g. "cpu" or "cuda:0".
         num_threads: of native CPU code.
-        cpu_isa: instruction set of native CPU code: "auto", "scalar", "avx2" or "avx512".
+        cpu_isa: instruction set of native CPU code: "auto", "scalar", "avx2", "avx512" or "avx512_bf16".
         numerics: mode of the engine.
         batch_invariant: of the engine; None is the backend's default.
 

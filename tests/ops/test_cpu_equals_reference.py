@@ -13,7 +13,7 @@ from tests.ops.builders import normal
 F32, BF16 = torch.float32, torch.bfloat16
 
 
-@pytest.fixture(params=["scalar", "avx2", "avx512"])
+@pytest.fixture(params=["scalar", "avx2", "avx512", "avx512_bf16"])
 def native(request: pytest.FixtureRequest) -> PrimitiveOps:
     try:
         return cpu_ops(cpu.Context(2, request.param))

@@ -78,4 +78,4 @@ def test_unknown_names():
 def test_an_instruction_set_can_be_named():
     chosen = select_backend("cpu", "cpu", cpu_isa="scalar")
     assert chosen.context is not None and chosen.context.isa == "scalar"
-    assert cpu.Context(1).isa in ("scalar", "avx2", "avx512")
+    assert cpu.Context(1).isa in ("scalar", "avx2", "avx512", "avx512_bf16")

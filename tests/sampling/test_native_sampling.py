@@ -17,7 +17,7 @@ from deepinfer.sampling.transform import transform
 from deepinfer.sampling_params import SamplingParams
 
 CONTEXT = cpu.Context(2)
-ISAS = ["scalar", "avx2", "avx512"]
+ISAS = ["scalar", "avx2", "avx512", "avx512_bf16"]
 
 
 def _context(isa: str) -> cpu.Context:

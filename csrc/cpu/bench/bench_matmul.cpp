@@ -16,7 +16,7 @@ namespace {
 void measure(Context& context, WeightFormat format, const char* name, int64_t n, int64_t k) {
     const RandomWeights weights(format, 1, n, k, 1);
     for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 64}) {
-        const std::vector<float> x = random_floats(rows * k, 1);
+        const std::vector<float> x = random_bf16(rows * k, 1);
         std::vector<float> out(static_cast<size_t>(rows * n));
         MatmulArgs args{.x = x.data(),
                         .x_stride = k,

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     const RandomWeights w2(routed, experts, dim, hidden, 3);
     const RandomWeights s1(shared, 1, hidden, dim, 4), s3(shared, 1, hidden, dim, 5), s2(shared, 1, dim, hidden, 6);
     for (int64_t rows : {1, 2, 4, 6, 16, 64, 256, 2048}) {
-        const std::vector<float> x = random_floats(rows * dim, 7), weights = random_floats(rows * top_k, 8);
+        const std::vector<float> x = random_bf16(rows * dim, 7), weights = random_floats(rows * top_k, 8);
         std::vector<int64_t> ids;
         std::mt19937 random(9);
         for (int64_t i = 0; i < rows * top_k; ++i) ids.push_back(random() % static_cast<uint64_t>(experts));

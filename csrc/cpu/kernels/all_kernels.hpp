@@ -45,6 +45,7 @@ const KernelTable kKernels = {
     .hc_write = hc_write,
     .index_scores = index_scores,
     .multiply_rows = multiply_rows,
+    .pack_rows = nullptr,
     .prepare_rows = prepare_rows,
     .rms_norm = rms_norm,
     .round_vectors = round_vectors,

@@ -14,8 +14,8 @@ class Context;
 //
 // Sums are float32: sixteen lanes along k, columns ascending, one accumulator for each output (for FP4 a lane has a
 // pair of columns, even one first), and a halving tree over the lanes at the end. A row's bits therefore depend neither
-// on the number of rows nor on the split over threads. The bf16 dot products of newer CPUs are not used: they
-// add pairs of products without rounding in between and flush subnormals, so they could not equal this on other CPUs.
+// on the number of rows nor on the split over threads. Bf16 dot products of newer CPUs, two fused multiply-adds one
+// after the other, are used where they make the same bits: they flush subnormals (kernels/pack_rows.hpp).
 struct MatmulArgs {
     const float* x = nullptr;  // [num_rows, num_groups * num_in]
     int64_t x_stride = 0;      // elements between rows

@@ -17,25 +17,41 @@ bool splits_pairs(const WeightMatrix& weight) {
     return weight.format == WeightFormat::kFp4Row32;
 }
 
-// The x that gate and up projections read, in the layouts that they need.
-void prepare_x(Context& context, const MoeArgs& args, const MoePlan& plan) {
-    const int64_t dim = args.w1.first.num_in, padded = padded_columns(dim);
+// Whether gate or up projections read x in a layout.
+bool has_layout(const MoeArgs& args, bool splits) {
     const WeightMatrix* const weights[] = {&args.w1.first, &args.w3.first, &args.shared_w1, &args.shared_w3};
-    for (const bool splits : {false, true}) {
-        const auto has_layout = [&](const WeightMatrix* weight) {
-            return weight->num_out != 0 && splits_pairs(*weight) == splits;
-        };
-        if (!std::any_of(std::begin(weights), std::end(weights), has_layout)) continue;
-        const int64_t grain = std::max<int64_t>(1, kGrainElements / padded);
-        float* out = splits ? plan.x_split : plan.x_plain;
-        context.pool().for_ranges(args.num_rows, grain, [&](Range rows) {
-            context.kernels().prepare_rows({args.x, args.x_stride, out, dim, args.quantizes, splits}, rows);
-        });
-    }
+    return std::any_of(std::begin(weights), std::end(weights), [&](const WeightMatrix* weight) {
+        return weight->num_out != 0 && splits_pairs(*weight) == splits;
+    });
+}
+
+// The x that gate and up projections read, in the layouts that they need; it is quantized once.
+void prepare_x(Context& context, const MoeArgs& args, MoePlan& plan) {
+    const KernelTable& kernels = context.kernels();
+    const int64_t dim = args.w1.first.num_in, padded = padded_columns(dim);
+    const bool needs_plain = has_layout(args, false), needs_split = has_layout(args, true);
+    const auto pack = [&](MoeRows& x, Range rows) {
+        const PackRowsArgs packed{x.floats, padded, x.pairs, padded, padded};
+        if (kernels.pack_rows == nullptr || !kernels.pack_rows(packed, rows)) x.give_up_pairs();
+    };
+    const int64_t grain = std::max<int64_t>(1, kPrepareGrain / padded);
+    context.pool().for_ranges(args.num_rows, grain, [&](Range rows) {
+        PrepareRowsArgs prepare{args.x, args.x_stride, plan.x_plain.floats, dim, args.quantizes, false};
+        if (needs_plain) {
+            kernels.prepare_rows(prepare, rows);
+            pack(plan.x_plain, rows);
+            prepare = {plan.x_plain.floats, padded, nullptr, dim, false, false};
+        }
+        if (!needs_split) return;
+        prepare.out = plan.x_split.floats;
+        prepare.splits_pairs = true;
+        kernels.prepare_rows(prepare, rows);
+        pack(plan.x_split, rows);
+    });
 }
 
 // Gate and up projections of an item, 32 outputs at most, and its part of the hidden vectors.
-void compute_hidden(Context& context, const MoeArgs& args, const MoePlan& plan, MoePlan::Item item, float* scratch) {
+void compute_hidden(Context& context, const MoeArgs& args, MoePlan& plan, MoePlan::Item item, float* scratch) {
     const bool shared = plan.is_shared(item.segment);
     const int64_t expert = shared ? 0 : plan.expert(item.segment);
     const int64_t first = plan.first_slot(item.segment) + item.part.rows.begin, num_rows = item.part.rows.size();
@@ -47,9 +63,12 @@ void compute_hidden(Context& context, const MoeArgs& args, const MoePlan& plan, 
     float* up = gate + num_rows * kTileOutputs;
     for (const bool is_gate : {true, false}) {
         const WeightMatrix& weight = is_gate ? w1 : w3;
-        const float* x = splits_pairs(weight) ? plan.x_split : plan.x_plain;
-        context.kernels().multiply_rows({.x = shared ? x + first * x_stride : x,
+        const MoeRows& x = splits_pairs(weight) ? plan.x_split : plan.x_plain;
+        const int64_t at = shared ? first * x_stride : 0;
+        context.kernels().multiply_rows({.x = x.floats + at,
                                          .x_stride = x_stride,
+                                         .pairs = offset(x.usable_pairs(), at),
+                                         .pairs_stride = x_stride,
                                          .x_index = shared ? nullptr : plan.slot_rows() + first,
                                          .num_rows = num_rows,
                                          .weight = weight,
@@ -59,11 +78,12 @@ void compute_hidden(Context& context, const MoeArgs& args, const MoePlan& plan, 
                                          .rounds_bf16 = args.rounds_bf16,
                                          .scratch = scratch});
     }
-    float* hidden = shared ? plan.shared_hidden : plan.hidden;
+    MoeRows& hidden = shared ? plan.shared_hidden : plan.hidden;
+    const int64_t at = first * out_stride + item.part.outputs.begin;
     context.kernels().gated_hidden({.gate = gate,
                                     .up = up,
                                     .weights = shared ? plan.ones() : plan.slot_weights() + first,
-                                    .out = hidden + first * out_stride + item.part.outputs.begin,
+                                    .out = hidden.floats + at,
                                     .out_stride = out_stride,
                                     .num_rows = num_rows,
                                     .num_columns = static_cast<int>(item.part.outputs.size()),
@@ -71,6 +91,9 @@ void compute_hidden(Context& context, const MoeArgs& args, const MoePlan& plan, 
                                     .quantizes = args.quantizes,
                                     .rounds_bf16 = args.rounds_bf16,
                                     .splits_pairs = splits_pairs(w2)});
+    const auto pack = context.kernels().pack_rows;
+    const PackRowsArgs packed{hidden.floats + at, out_stride, hidden.pairs + at, out_stride, kGroupColumns};
+    if (pack == nullptr || !pack(packed, {0, num_rows})) hidden.give_up_pairs();
 }
 
 // Down projection of an item.
@@ -80,8 +103,11 @@ void compute_down(Context& context, const MoeArgs& args, const MoePlan& plan, Mo
     const int64_t first = plan.first_slot(item.segment) + item.part.rows.begin;
     const int64_t x_stride = padded_columns(weight.num_in);
     float* out = shared ? plan.shared : plan.routed;
-    context.kernels().multiply_rows({.x = (shared ? plan.shared_hidden : plan.hidden) + first * x_stride,
+    const MoeRows& hidden = shared ? plan.shared_hidden : plan.hidden;
+    context.kernels().multiply_rows({.x = hidden.floats + first * x_stride,
                                      .x_stride = x_stride,
+                                     .pairs = offset(hidden.usable_pairs(), first * x_stride),
+                                     .pairs_stride = x_stride,
                                      .num_rows = item.part.rows.size(),
                                      .weight = weight,
                                      .outputs = item.part.outputs,

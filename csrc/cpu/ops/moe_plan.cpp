@@ -22,6 +22,11 @@ class Dealer {
         used_ += (count + kCacheLineFloats - 1) / kCacheLineFloats * kCacheLineFloats;
         return part;
     }
+    void rows(MoeRows& rows, int64_t count, int64_t num_columns) {
+        const int64_t size = count * padded_columns(num_columns);
+        rows.floats = floats(size);
+        rows.pairs = reinterpret_cast<uint16_t*>(floats(size / 2));
+    }
     int32_t* ints(int64_t count) { return reinterpret_cast<int32_t*>(floats(count)); }
     int64_t used() const { return used_; }
 
@@ -42,9 +47,10 @@ int64_t MoePlan::scratch_floats(const MoeArgs& args) {
     const int64_t slots = args.num_rows * args.top_k, experts = args.w1.count, dim = args.w1.first.num_in;
     Dealer dealer(nullptr);
     for (int64_t count : {experts + 1, experts, experts + 1, slots, slots, slots, args.num_rows}) dealer.floats(count);
-    for (int i = 0; i < 2; ++i) dealer.floats(args.num_rows * padded_columns(dim));
-    dealer.floats(slots * padded_columns(args.w1.first.num_out));
-    dealer.floats(args.num_rows * padded_columns(args.shared_w1.num_out));
+    MoeRows rows;
+    for (int i = 0; i < 2; ++i) dealer.rows(rows, args.num_rows, dim);
+    dealer.rows(rows, slots, args.w1.first.num_out);
+    dealer.rows(rows, args.num_rows, args.shared_w1.num_out);
     dealer.floats(slots * dim);
     dealer.floats(args.num_rows * dim);
     return dealer.used();
@@ -60,10 +66,10 @@ void MoePlan::place(const MoeArgs& args) {
     slots_ = dealer.ints(slots);
     slot_weights_ = dealer.floats(slots);
     ones_ = dealer.floats(num_rows_);
-    x_plain = dealer.floats(num_rows_ * padded_columns(dim));
-    x_split = dealer.floats(num_rows_ * padded_columns(dim));
-    hidden = dealer.floats(slots * padded_columns(args.w1.first.num_out));
-    shared_hidden = dealer.floats(num_rows_ * padded_columns(args.shared_w1.num_out));
+    dealer.rows(x_plain, num_rows_, dim);
+    dealer.rows(x_split, num_rows_, dim);
+    dealer.rows(hidden, slots, args.w1.first.num_out);
+    dealer.rows(shared_hidden, num_rows_, args.shared_w1.num_out);
     routed = dealer.floats(slots * dim);
     shared = dealer.floats(num_rows_ * dim);
 }
@@ -95,7 +101,7 @@ void MoePlan::sort(const MoeArgs& args) {
 
 int64_t MoePlan::num_slots(int64_t segment) const {
     if (is_shared(segment)) return num_rows_;
-    return starts_[active_[segment] + 1] - starts_[active_[segment]];
+    return starts_[expert(segment) + 1] - starts_[expert(segment)];
 }
 
 ProductSplit MoePlan::product_split(int64_t segment) const {
@@ -111,7 +117,7 @@ void MoePlan::split(int64_t routed_outputs, int64_t shared_outputs, int64_t num_
         end += product_split(segment).num_items();
         item_ends_[segment] = static_cast<int32_t>(end);
     }
-    grain_ = product_split(0).grain();  // the first expert stands for all
+    grain_ = product_split(num_segments() - 1).grain();  // an expert, if there is one, stands for all
 }
 
 MoePlan::Item MoePlan::item(int64_t index) const {

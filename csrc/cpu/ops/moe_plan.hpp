@@ -1,6 +1,7 @@
 // Who computes what in a mixture of experts: rows sorted by expert, and where they lie in the scratch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "cpu/ops/moe.hpp"
@@ -8,8 +9,23 @@
 
 namespace deepinfer::cpu {
 
+// Rows that products read: floats and, if all of them could be packed, pairs of them (ops/pack_rows.hpp).
+class MoeRows {
+  public:
+    float* floats = nullptr;
+    uint16_t* pairs = nullptr;
+
+    const uint16_t* usable_pairs() const { return has_pairs_.load(std::memory_order_relaxed) ? pairs : nullptr; }
+    // From any thread.
+    void give_up_pairs() { has_pairs_.store(false, std::memory_order_relaxed); }
+
+  private:
+    std::atomic<bool> has_pairs_ = true;
+};
+
 // A slot is an assignment (row, rank); slots are sorted by expert, those of one expert by row and rank. A segment is an
-// expert with rows and its slots; the shared expert with all rows, if there is one, is the last.
+// expert with rows and its slots. The shared expert with all rows, if there is one, is the first: what takes longest is
+// begun first, so that threads end together.
 class MoePlan {
   public:
     // An item of work: some outputs for some slots of a segment.
@@ -23,9 +39,9 @@ class MoePlan {
     static int64_t scratch_floats(const MoeArgs& args);
 
     int64_t num_segments() const { return num_active_ + has_shared_; }
-    bool is_shared(int64_t segment) const { return segment == num_active_; }
-    int64_t expert(int64_t segment) const { return active_[segment]; }
-    int64_t first_slot(int64_t segment) const { return is_shared(segment) ? 0 : starts_[active_[segment]]; }
+    bool is_shared(int64_t segment) const { return has_shared_ && segment == 0; }
+    int64_t expert(int64_t segment) const { return active_[segment - has_shared_]; }
+    int64_t first_slot(int64_t segment) const { return is_shared(segment) ? 0 : starts_[expert(segment)]; }
     int64_t num_slots(int64_t segment) const;
 
     // Cuts the products of every segment with matrices of so many outputs and columns into items.
@@ -39,12 +55,12 @@ class MoePlan {
     const float* ones() const { return ones_; }                  // [num_rows]
     const int32_t* slots() const { return slots_; }              // [num_rows, top_k]
 
-    float* x_plain = nullptr;        // [num_rows, padded dim]
-    float* x_split = nullptr;        // the same, even columns of a group first
-    float* hidden = nullptr;         // [slots, padded hidden]
-    float* shared_hidden = nullptr;  // [num_rows, padded hidden]
-    float* routed = nullptr;         // [slots, dim]
-    float* shared = nullptr;         // [num_rows, dim]
+    MoeRows x_plain;          // [num_rows, padded dim]
+    MoeRows x_split;          // the same, even columns of a group first
+    MoeRows hidden;           // [slots, padded hidden]
+    MoeRows shared_hidden;    // [num_rows, padded hidden]
+    float* routed = nullptr;  // [slots, dim]
+    float* shared = nullptr;  // [num_rows, dim]
 
   private:
     void place(const MoeArgs& args);

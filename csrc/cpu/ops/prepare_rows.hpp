@@ -16,4 +16,7 @@ struct PrepareRowsArgs {
     bool splits_pairs = false;
 };
 
+// Elements that are worth a second thread: quantizing takes longer than most elementwise work.
+inline constexpr int64_t kPrepareGrain = 1 << 11;
+
 }  // namespace deepinfer::cpu

@@ -20,6 +20,10 @@ inline int64_t padded_columns(int64_t num_columns) {
 struct RowProduct {
     const float* x = nullptr;
     int64_t x_stride = 0;
+    // The same rows as bf16 pairs (ops/pack_rows.hpp), padded_columns(num_in) each, or nullptr; x is there all the
+    // same.
+    const uint16_t* pairs = nullptr;
+    int64_t pairs_stride = 0;
     const int32_t* x_index = nullptr;  // [num_rows] the row of x to take; nullptr: row t is row t
     int64_t num_rows = 0;
     WeightMatrix weight;
@@ -29,8 +33,15 @@ struct RowProduct {
     bool rounds_bf16 = false;
     float* scratch = nullptr;  // row_product_scratch_floats(weight.num_in)
 
-    const float* row(int64_t t) const { return x + (x_index != nullptr ? x_index[t] : t) * x_stride; }
+    int64_t row_number(int64_t t) const { return x_index != nullptr ? x_index[t] : t; }
+    const float* row(int64_t t) const { return x + row_number(t) * x_stride; }
+    const uint16_t* pair_row(int64_t t) const { return pairs + row_number(t) * pairs_stride; }
 };
+
+// Rows of pairs from that many words on, if there are any.
+inline const uint16_t* offset(const uint16_t* pairs, int64_t words) {
+    return pairs == nullptr ? nullptr : pairs + words;
+}
 
 // Outputs whose weights are decoded at once for a product of many rows: a multiple of 4 whose values stay in the cache.
 inline int64_t decoded_outputs(int64_t num_in) {

@@ -24,9 +24,12 @@
 // runs on any CPU.
 #pragma once
 
-#if defined(DEEPINFER_CPU_AVX512)
+#if defined(DEEPINFER_CPU_AVX512_BF16)
+#define DEEPINFER_CPU_ISA avx512bf16
 #include "cpu/simd/f32x16_avx512.hpp"
+#elif defined(DEEPINFER_CPU_AVX512)
 #define DEEPINFER_CPU_ISA avx512
+#include "cpu/simd/f32x16_avx512.hpp"
 #elif defined(DEEPINFER_CPU_AVX2)
 #include "cpu/simd/f32x16_avx2.hpp"
 #define DEEPINFER_CPU_ISA avx2

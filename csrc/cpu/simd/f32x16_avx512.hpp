@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace deepinfer::cpu::avx512 {
+namespace deepinfer::cpu::DEEPINFER_CPU_ISA {
 
 struct I32x16 {
     __m512i v;
@@ -165,4 +165,4 @@ struct F32x16 {
     }
 };
 
-}  // namespace deepinfer::cpu::avx512
+}  // namespace deepinfer::cpu::DEEPINFER_CPU_ISA

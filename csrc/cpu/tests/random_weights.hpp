@@ -19,6 +19,18 @@ inline std::vector<float> random_floats(int64_t count, uint32_t seed) {
     return values;
 }
 
+// Likewise, bf16 values.
+inline std::vector<float> random_bf16(int64_t count, uint32_t seed) {
+    std::vector<float> values = random_floats(count, seed);
+    for (float& value : values) {
+        uint32_t bits = 0;
+        std::memcpy(&bits, &value, sizeof bits);
+        bits &= 0xFFFF0000u;
+        std::memcpy(&value, &bits, sizeof bits);
+    }
+    return values;
+}
+
 // A stack of matrices of one format and what they point to.
 struct RandomWeights {
     RandomWeights(WeightFormat format, int64_t count, int64_t num_out, int64_t num_in, uint32_t seed)

@@ -73,6 +73,33 @@ TEST_CASE("products match the formula, with the same bits for 1 to 40 rows, any 
     }
 }
 
+TEST_CASE("rows of bf16 values: the same bits for any rows, threads and instruction set") {
+    const struct {
+        int64_t k, n;
+    } sizes[] = {{30, 37}, {64, 21}, {96, 70}, {130, 35}};
+    for (WeightFormat format : kFormats) {
+        for (auto [k, n] : sizes) {
+            const RandomWeights weights(format, 1, n, k, 9);
+            const std::vector<float> x = random_bf16(21 * k, 4);
+            MatmulArgs args{.x = x.data(), .x_stride = k, .weight = weights.stack.first};
+            Context plain(1, Isa::kScalar);
+            const std::vector<float> want = product(plain, args, 21);
+            check_formula(args, want, 21);
+            args.rounds_bf16 = true;
+            const std::vector<float> rounded = product(plain, args, 21);
+            for (Isa isa : supported_isas()) {
+                Context context(2, isa);
+                for (int64_t rows = 1; rows <= 21; ++rows) {
+                    args.rounds_bf16 = rows % 2 == 0;
+                    const std::vector<float>& all = args.rounds_bf16 ? rounded : want;
+                    CHECK(product(context, args, rows, 21 - rows) ==
+                          std::vector<float>(all.end() - rows * n, all.end()));
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("groups, quantized rows and rounded results") {
     Context context(2, best_isa());
     const int64_t rows = 9, groups = 3, per_group = 20, k = 48;  // groups that begin inside a tile of 32 outputs
@@ -125,9 +152,17 @@ TEST_CASE("scales at the ends of their range") {
     }
 }
 
+namespace {
+
+void check_same(const std::vector<float>& out, const float* want) {
+    for (size_t i = 0; i < out.size(); ++i) CHECK((out[i] == want[i] || (std::isnan(out[i]) && std::isnan(want[i]))));
+}
+
+}  // namespace
+
 TEST_CASE("one row has the bits of many for every scale and for values at the ends of their range") {
     const int64_t k = 70, n = 45, rows = 8;
-    std::vector<float> x = random_floats(rows * k, 3);
+    std::vector<float> x = random_bf16(rows * k, 3);
     for (size_t i = 0; i < x.size(); ++i) {  // rows of tiny, of common and of huge values, and of all of them
         const int row = static_cast<int>(i) / static_cast<int>(k);
         x[i] = std::ldexp(x[i], row < 6 ? 48 * row - 130 : static_cast<int>(i % 250) - 130);
@@ -137,17 +172,13 @@ TEST_CASE("one row has the bits of many for every scale and for values at the en
         for (int scale = 0; scale < 256; ++scale) {
             for (uint8_t& byte : weights.scales) byte = static_cast<uint8_t>(scale);
             const MatmulArgs args{.x = x.data(), .x_stride = k, .weight = weights.stack.first};
-            Context best(1, best_isa());
-            const std::vector<float> want = product(best, args, rows);
+            Context plain(1, Isa::kScalar);
+            const std::vector<float> want = product(plain, args, rows);
             for (Isa isa : supported_isas()) {
                 Context context(1, isa);
-                for (int64_t row = 0; row < rows; ++row) {
-                    const std::vector<float> out = product(context, args, 1, row);
-                    for (size_t i = 0; i < out.size(); ++i) {
-                        const float many = want[static_cast<size_t>(row * n) + i];
-                        CHECK((out[i] == many || (std::isnan(out[i]) && std::isnan(many))));
-                    }
-                }
+                for (int64_t row = 0; row < rows; ++row)
+                    check_same(product(context, args, 1, row), want.data() + row * n);
+                check_same(product(context, args, rows), want.data());
             }
         }
     }
