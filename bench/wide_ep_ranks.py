@@ -232,13 +232,14 @@ def rank_experts(rank: int, num_ranks: int, rows: int) -> dict[str, float]:
     the share of one rank after the other: `picked_us` of the rank that takes longest, `shared_us` with the sum of a
     row's outputs. Means over the layers of an engine that has all experts, with its routers, for random rows.
     """
-    model, place = kept()["runtime"].worker.model, device_of_engine()
-    config, ops, moes = model.runtime.config, model.runtime.ops, list(model.moes().values())
-    options = {"limit": config.swiglu_limit, "quantize": True, "act_dtype": torch.bfloat16}
+    model = kept()["runtime"].worker.model
+    runtime, moes = model.runtime, list(model.moes().values())
+    config, ops, place, act = runtime.config, runtime.ops, moes[0].gate_weight.device, runtime.act_dtype
+    options = {"limit": config.swiglu_limit, "quantize": runtime.quantize, "act_dtype": act}
     numbers = torch.Generator().manual_seed(rank)
-    x = torch.randn((num_ranks * rows, config.hidden_size), generator=numbers).to(torch.bfloat16).to(place)
+    x = torch.randn((num_ranks * rows, config.hidden_size), generator=numbers).to(act).to(place)
     top_k, num_slots = config.num_experts_per_tok, -(-config.n_routed_experts // num_ranks)
-    own, parts = x[:rows], torch.zeros((rows, top_k, config.hidden_size), dtype=torch.bfloat16, device=place)
+    own, parts = x[:rows], torch.zeros((rows, top_k, config.hidden_size), dtype=act, device=place)
     none = (torch.empty((rows, 0), dtype=torch.int64, device=place), torch.empty((rows, 0), device=place))
 
     def picked_us(moe: Any) -> float:
@@ -259,12 +260,6 @@ def rank_experts(rank: int, num_ranks: int, rows: int) -> dict[str, float]:
 
     shared_us = microseconds(place, replayed(place, shared_parts)) / len(moes)
     return {"picked_us": statistics.mean(map(picked_us, moes)), "shared_us": shared_us}
-
-
-def device_of_engine() -> torch.device:
-    """Where the engine of this rank computes."""
-    model: Any = kept()["runtime"].worker.model
-    return next(iter(model.moes().values())).gate_weight.device
 
 
 def shuffle(rank: int, share: float) -> dict[str, float]:

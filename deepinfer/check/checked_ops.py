@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 
-from deepinfer.check.deviation import num_differing, product_norm, relative_error
+from deepinfer.check.deviation import num_differing, relative_error
 from deepinfer.check.op_fault import OpFault
 from deepinfer.check.op_tolerance import OP_TOLERANCES
 from deepinfer.check.result_pairs import Pair, own_caches, result_pairs, written_pairs
@@ -19,9 +19,6 @@ from deepinfer.ops.contract import Ops
 
 # The tables are made once, at load; the others are about rows, not values, and write where the next step reads.
 _AS_THEY_ARE = ("map_rows", "resolve_rows", "rope_table")
-# A product may be a single number, of which other orders of sums leave nothing in common if its terms happen to cancel.
-# So it counts as at least this share of what it is on average.
-_CANCELLED = 0.1
 
 
 class CheckedOps:
@@ -67,8 +64,7 @@ class CheckedOps:
             if any(isinstance(arg, torch.Tensor) and arg.is_cuda for arg in args):
                 torch.cuda.synchronize()
             pairs = result_pairs(name, (args, options), found, want) + written_pairs(args, copies, before)
-            least = _CANCELLED * product_norm(*args[:2]) if name == "linear" else 0.0
-            wrong = [what for pair in pairs if (what := self._judge(name, pair, least)) is not None]
+            wrong = [what for pair in pairs if (what := self._judge(name, pair)) is not None]
             if wrong and name not in self._faults:
                 self._faults[name] = OpFault(name, self.calls.total(), _shapes(args), "; ".join(wrong))
             self.calls[name] += 1
@@ -76,16 +72,14 @@ class CheckedOps:
 
         return call
 
-    def _judge(self, name: str, pair: Pair, least: float) -> str | None:
-        """Notes how far one tensor is from the wanted one, whose norm counts as `least` if it is smaller; what is wrong
-        with it, if anything.
-        """
+    def _judge(self, name: str, pair: Pair) -> str | None:
+        """Notes how far one tensor is from the wanted one; what is wrong with it, if anything."""
         found, want = pair
         if found.shape != want.shape or found.dtype != want.dtype:
             return f"{_shapes(pair[:1])} where the reference has {_shapes(pair[1:])}"
         tolerance = OP_TOLERANCES[name]
         if found.is_floating_point():
-            error, limit = relative_error(found, want, least), tolerance.limit(found.dtype)
+            error, limit = relative_error(found, want), tolerance.limit(found.dtype)
             self.worst[name] = max(self.worst[name], error)
             is_wrong = not error <= limit
             return f"relative error {error:.2e}, at most {limit:.2e} ({tolerance.reason})" if is_wrong else None

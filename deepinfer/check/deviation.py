@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 
-def relative_error(found: torch.Tensor, want: torch.Tensor, least: float = 0.0) -> float:
-    """Of floats: norms over everything finite, that of `want` at least `least`; inf where what is finite differs."""
+def relative_error(found: torch.Tensor, want: torch.Tensor) -> float:
+    """Of floats: norms over everything finite; inf where what is finite differs."""
     if not torch.equal(found.isfinite(), want.isfinite()):
         return float("inf")
     found, want = found.double(), want.double()
     finite = want.isfinite()
     found, want = torch.where(finite, found, 0.0), torch.where(finite, want, 0.0)
-    return float((found - want).norm() / want.norm().clamp(min=max(least, 1e-30)))
-
-
-def product_norm(x: torch.Tensor, weight: torch.Tensor) -> float:
-    """Norm that ``x @ weight.T`` of independent operands [T, K] and [N, K] has on average; 0 unless all is finite."""
-    norms = [torch.linalg.vector_norm(operand, dtype=torch.float32) for operand in (x, weight)]
-    found = float(norms[0] * norms[1]) / max(x.shape[-1], 1) ** 0.5
-    return found if math.isfinite(found) else 0.0
+    return float((found - want).norm() / want.norm().clamp(min=1e-30))
 
 
 def num_differing(found: torch.Tensor, want: torch.Tensor) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The engine core: requests in, one step at a time, outputs out. `LLMEngine.step` is the whole architecture."""
+"""The engine core: requests in, one step at a time, outputs out. `LLMEngine.step` and `_run` show how it works."""
 
 from __future__ import annotations
 
