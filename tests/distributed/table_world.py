@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from deepinfer import SamplingParams
-from deepinfer._C import Scheduler, SchedulerConfig
+from deepinfer._C import Scheduler
 from deepinfer.config.parallel_config import ParallelConfig
 from deepinfer.core.launched_step import LaunchedStep
 from deepinfer.core.step_plan import StepPlan
@@ -22,14 +22,11 @@ from deepinfer.distributed.agreed_step import AgreedStep
 from deepinfer.distributed.batch_split import BatchSplit
 from deepinfer.engine.input_processor import InputProcessor
 from deepinfer.engine.lockstep_engine import LockstepEngine
-from deepinfer.engine.output_processor import OutputProcessor
 from deepinfer.engine.overlapped_lockstep_engine import OverlappedLockstepEngine
 from deepinfer.engine.prompt_encoder import PromptEncoder
-from deepinfer.engine.request_limits import RequestLimits
-from deepinfer.engine.run_modes import RunModes
 from deepinfer.outputs import RequestOutput
 from deepinfer.worker.thread_stream import ThreadStream
-from tests.support.table_engine import EOS, NUM_IDS, byte_tokenizer
+from tests.support.table_engine import table_scheduler, table_texts
 from tests.support.table_worker import TableWorker, perm
 
 PATIENCE = 30.0  # seconds until ranks that wait for each other are given up
@@ -138,7 +135,7 @@ class TableWorld:
 
     Args:
         overlaps: of each rank, whether it overlaps its steps.
-        sizes: of every scheduler.
+        sizes: of every scheduler, see `table_scheduler`.
     """
 
     def __init__(self, overlaps: list[bool], **sizes: Any) -> None:
@@ -162,17 +159,20 @@ class TableWorld:
 
     def outputs(self, count: int) -> dict[str, RequestOutput]:
         """Once there are so many."""
-        end = time.monotonic() + PATIENCE
-        while sum(len(rank.outputs) for rank in self.ranks) < count:
-            self._require(time.monotonic() < end, f"{count} outputs")
-            time.sleep(0.001)
+        self.wait_until(lambda: sum(len(rank.outputs) for rank in self.ranks) >= count, f"{count} outputs")
         return {name: output for rank in self.ranks for name, output in rank.outputs.items()}
 
     def await_sleep(self) -> None:
         """Until nobody has work."""
+        self.wait_until(
+            lambda: all(rank.engine.wakes == self._wakes and rank.engine.is_idle for rank in self.ranks), "sleep"
+        )
+
+    def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
+        """Fails with the error of a rank, or when it has taken too long."""
         end = time.monotonic() + PATIENCE
-        while not all(rank.engine.wakes == self._wakes and rank.engine.is_idle for rank in self.ranks):
-            self._require(time.monotonic() < end, "sleep")
+        while not is_so():
+            self._require(time.monotonic() < end, what)
             time.sleep(0.0005)
 
     def end(self) -> None:
@@ -214,17 +214,11 @@ class TableWorld:
         assert is_right, f"waited in vain for {what}"
 
     def _rank(self, rank: int, size: int, overlaps: bool, sizes: dict[str, Any]) -> Rank:
-        agreed, tokenizer = AgreedStep(), byte_tokenizer()
+        agreed, scheduler = AgreedStep(), table_scheduler(**sizes)
         comm = SimpleNamespace(gather_numbers=lambda numbers: np.array(self._votes.tell(rank, numbers)))
         split = BatchSplit("off", size, "cpu")
         groups = SimpleNamespace(sizes=ParallelConfig(data_parallel_size=size), lockstep=comm, split=split, step=agreed)
-        defaults = {"num_blocks": 64, "block_size": 8, "max_num_seqs": 8, "max_num_batched_tokens": 64}
-        defaults |= {"max_prefill_chunk": 64, "max_model_len": 64, "num_state_slots": sizes.get("max_num_seqs", 8)}
-        scheduler = Scheduler(SchedulerConfig(**defaults | sizes))
-        modes = RunModes(True, "fp32", "reference")
         worker = RankTableWorker(rank, self.device, agreed)
+        encoder, inputs, outputs = table_texts(scheduler)
         kind = OverlappedLockstepEngine if overlaps else LockstepEngine
-        engine = kind(worker, scheduler, OutputProcessor(tokenizer, (EOS,), modes, scheduler), groups=groups)
-        limits = RequestLimits(scheduler.config.max_model_len, scheduler.capacity_tokens)
-        inputs = InputProcessor(tokenizer, (EOS,), NUM_IDS, limits, seed=0)
-        return Rank(engine, scheduler, worker, inputs, PromptEncoder(tokenizer, NUM_IDS, image_token_id=261))
+        return Rank(kind(worker, scheduler, outputs, groups=groups), scheduler, worker, inputs, encoder)

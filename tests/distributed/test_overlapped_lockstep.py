@@ -54,8 +54,7 @@ def test_abort_while_a_step_is_in_flight():
     with TableWorld([True] * 2) as world:
         world.send(0, add(0, [5], greedy(50)), rng)
         world.send(1, add(1, [6], greedy(50)), rng)
-        while world.ranks[1].worker.num_linked < 3:
-            time.sleep(0.0005)
+        world.wait_until(lambda: world.ranks[1].worker.num_linked >= 3, "steps over others in flight")
         world.send(1, lambda rank: rank.engine.abort_request("1"), rng)
         world.send(1, add(2, [7], greedy(4)), rng)
         outputs = world.outputs(3)
@@ -104,12 +103,10 @@ def test_a_rank_that_waits_for_a_grammar_holds_nobody_up():
         idle.engine._start = lambda request: None  # it is not the scheduler's yet
         for number in range(4):
             world.send(1, add(number, [number], greedy(30)), rng)
-        while busy.worker.num_linked < 3:
-            time.sleep(0.0005)
+        world.wait_until(lambda: busy.worker.num_linked >= 3, "steps over others in flight")
         world.send(0, add(4, [9], greedy(1)), rng)
         world.outputs(4)
-        while len(grammars.heard) < 3:
-            time.sleep(0.0005)
+        world.wait_until(lambda: len(grammars.heard) >= 3, "sleep for the grammar")
         world.send(0, lambda rank: rank.engine.abort_request("4"), rng)
         world.outputs(5)
         world.end()

@@ -32,7 +32,7 @@ from tilelang_ops.sampling.draw_weights import draw_weights
 from tilelang_ops.sampling.judge_drafts import judge_drafts
 from tilelang_ops.sampling.kept_weights import kept_weights
 
-NAMES = {"*fp32": torch.float32, "*fp64": torch.float64, "*u1": torch.bool, "*i32": torch.int32, "*i64": torch.int64}
+DTYPES = {"*fp32": torch.float32, "*fp64": torch.float64, "*u1": torch.bool, "*i32": torch.int32, "*i64": torch.int64}
 SIZES = model_sizes(DeepSeekV41Config.from_path(bundled_model_path()), 128, 5)
 SPECS = [spec for spec in kernel_specs(SIZES) if isinstance(spec, TritonSpec)]
 
@@ -80,7 +80,7 @@ def taken(keys: Keys, run: Callable[[], object]) -> set[tuple[str, str]]:
 def test_every_kernel(keys: Keys, spec: TritonSpec, number: int):
     """Whatever its numbers are."""
     numbers = {"i32": number, "fp32": float(number)}
-    values = [numbers[kind] if kind in numbers else torch.empty(16, dtype=NAMES[kind]) for kind in spec.signature]
+    values = [numbers[kind] if kind in numbers else torch.empty(16, dtype=DTYPES[kind]) for kind in spec.signature]
     options = {"num_warps": spec.num_warps, "enable_fp_fusion": False}
     launched = taken(keys, lambda: spec.kernel[(1,)](*values, **spec.statics, **options))
     assert len(launched) == 1

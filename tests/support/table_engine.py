@@ -33,6 +33,32 @@ def byte_tokenizer() -> Tokenizer:
     return Tokenizer(backend, {"bos_token": "<bos>", "eos_token": "<eos>"})
 
 
+def table_scheduler(**sizes: Any) -> Scheduler:
+    """`sizes` override its own: num_blocks, block_size, max_model_len, max_num_seqs, ..."""
+    max_num_seqs = sizes.get("max_num_seqs", 8)
+    defaults = {
+        "num_blocks": 64,
+        "block_size": 8,
+        "num_state_slots": max_num_seqs,
+        "max_num_seqs": max_num_seqs,
+        "max_num_batched_tokens": 64,
+        "max_prefill_chunk": 64,
+        "max_model_len": 64,
+    }
+    return Scheduler(SchedulerConfig(**{**defaults, **sizes}))
+
+
+def table_texts(scheduler: Scheduler) -> tuple[PromptEncoder, InputProcessor, OutputProcessor]:
+    """What is between texts and the ids of an engine with this scheduler."""
+    tokenizer, modes = byte_tokenizer(), RunModes(True, "fp32", "reference")
+    limits = RequestLimits(scheduler.config.max_model_len, scheduler.capacity_tokens)
+    return (
+        PromptEncoder(tokenizer, NUM_IDS, image_token_id=261),
+        InputProcessor(tokenizer, (EOS,), NUM_IDS, limits, seed=0),
+        OutputProcessor(tokenizer, (EOS,), modes, scheduler),
+    )
+
+
 @dataclass(frozen=True)
 class TableEngine:
     """The parts of an engine whose outputs are known."""
@@ -48,25 +74,11 @@ class TableEngine:
 
     @classmethod
     def build(cls, table: Callable[[int], int] = perm, **sizes: Any) -> TableEngine:
-        """`sizes` override the scheduler's: num_blocks, block_size, max_model_len, max_num_seqs, ..."""
-        tokenizer, worker = byte_tokenizer(), TableWorker(table, ThreadStream() if cls.overlaps else None)
-        max_num_seqs = sizes.get("max_num_seqs", 8)
-        defaults = {
-            "num_blocks": 64,
-            "block_size": 8,
-            "num_state_slots": max_num_seqs,
-            "max_num_seqs": max_num_seqs,
-            "max_num_batched_tokens": 64,
-            "max_prefill_chunk": 64,
-            "max_model_len": 64,
-        }
-        scheduler = Scheduler(SchedulerConfig(**{**defaults, **sizes}))
-        modes = RunModes(True, "fp32", "reference")
+        """`sizes`: see `table_scheduler`."""
+        worker, scheduler = TableWorker(table, ThreadStream() if cls.overlaps else None), table_scheduler(**sizes)
+        encoder, inputs, outputs = table_texts(scheduler)
         engine_class = OverlappedEngine if cls.overlaps else LLMEngine
-        engine = engine_class(worker, scheduler, OutputProcessor(tokenizer, (EOS,), modes, scheduler))
-        limits = RequestLimits(scheduler.config.max_model_len, scheduler.capacity_tokens)
-        encoder = PromptEncoder(tokenizer, NUM_IDS, image_token_id=261)
-        inputs = InputProcessor(tokenizer, (EOS,), NUM_IDS, limits, seed=0)
+        engine = engine_class(worker, scheduler, outputs)
         return cls(worker, scheduler, engine, SyncLoop(engine), encoder, inputs)
 
     def batch(

@@ -28,9 +28,9 @@ def multiply(
 ) -> torch.Tensor:
     """x bf16 [T, G*K] times bf16 weight [G*R, K], block-diagonal for G > 1 -> out_dtype [T, G*R]."""
     arch, rows = arch_of(x.device), x.shape[0]
-    by_rows = _by_rows(rows, weight.shape[0], _plain_row_form(*weight.shape, arch), batch_invariant)
     if num_groups == 1 and not batch_invariant and takes_library(rows, *weight.shape, arch):
         return plain_product(x, weight, out_dtype)
+    by_rows = _by_rows(rows, weight.shape[0], _most_plain_rows(*weight.shape, arch), batch_invariant)
     scales = torch.empty((1, 1), dtype=torch.uint8, device=x.device)  # an argument that bf16 weights have no use for
     if not by_rows and takes_split(rows, *weight.shape, num_groups, batch_invariant):
         return multiply_split(x, weight, scales, num_groups, out_dtype)
@@ -56,7 +56,7 @@ def takes_library(num_rows: int, num_out: int, dim: int, arch: str) -> bool:
     rows 7.4 us either way, at 256 29 -> 8.5; 129280x256 at 64 34 -> 29); from 9 where the weight is small (128x512 at
     64 rows 4.9 -> 3.1); from 5 where the split form does not fit (129280x5120 at 8 rows 416 -> 308, at 16 494 -> 315).
     """
-    if not HAS_LIBRARY or is_sm100(arch) or num_rows <= _plain_row_form(num_out, dim, arch) or num_out < _MIN_TILE_OUT:
+    if not HAS_LIBRARY or is_sm100(arch) or num_rows <= _most_plain_rows(num_out, dim, arch) or num_out < _MIN_TILE_OUT:
         return False
     is_small = num_out * dim <= _SMALL_WEIGHT
     return num_rows > _MOST_SPLIT_ROWS or is_small or not takes_split(num_rows, num_out, dim, 1, False)
@@ -148,7 +148,7 @@ def _by_rows(num_rows: int, num_out: int, most_rows: int, batch_invariant: bool)
     return num_out < _MIN_TILE_OUT or (num_rows <= most_rows and not batch_invariant)
 
 
-def _plain_row_form(num_out: int, dim: int, arch: str) -> int:
+def _most_plain_rows(num_out: int, dim: int, arch: str) -> int:
     """Most rows of the row form with an unquantized weight. With eight, 512x5120 takes 10.7 us (split 5.7), 129280x256
     41 (split 22), 129280x5120 416 (library 308), 128x512 1.8 (library 3.0).
     """

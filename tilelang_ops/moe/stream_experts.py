@@ -53,18 +53,19 @@ class StreamForm:
         return sum(weight * self.cost(max(mean + times * deviation, 0.0)) for times, weight in _SPREAD)
 
 
+# Registers of tiles from 112 rows on. A group of products of two words would not fit into them beside the sums, and the
+# compiler would wait for each product.
+_FOR_WIDE_SUMS = (40, 232)
 # Costs: time of 96 to 10,240 rows of a V4.1-Flash layer on one H200 (doc/performance.md), less 0.1 us a row for what is
-# around both products, by tile. From 112 rows on, a group of products of two words would not fit into the registers
-# beside the sums, and the compiler would wait for each product.
-_MANY = (40, 232)
+# around both products, by tile.
 _FORMS = (
     StreamForm((8,), (6.7,), 8),
     StreamForm((24,), (7.5,), 6),
     StreamForm((48,), (8.9,), 5),
     StreamForm((64, 80), (9.8, 10.9), 4),
     StreamForm((96,), (11.8,), 4),
-    StreamForm((112,), (13.4,), 3, 1, _MANY),
-    StreamForm((152,), (15.8,), 3, 1, _MANY),
+    StreamForm((112,), (13.4,), 3, 1, _FOR_WIDE_SUMS),
+    StreamForm((152,), (15.8,), 3, 1, _FOR_WIDE_SUMS),
 )
 
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import tilelang.language as T
 
+from tilelang_ops.numeric.group32 import COLUMNS_A_LANE
+
 
 def rotated_even(even: Any, odd: Any, cos: Any, sin: Any) -> Any:
     """float32 ``even * cos - odd * sin``."""
@@ -28,7 +30,7 @@ def rotate_lane_back(values: Any, pair: Any, angle: Any, cos: Any, sin: Any, row
         row: of cos and sin.
         first: of the lane's pairs in them.
     """
-    for i in T.unroll(4):
+    for i in T.unroll(COLUMNS_A_LANE // 2):
         angle[0] = cos[row, first + i]
         angle[1] = -sin[row, first + i]
         pair[0] = T.Cast("float32", values[2 * i])

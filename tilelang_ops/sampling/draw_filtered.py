@@ -5,11 +5,9 @@ from __future__ import annotations
 import triton.language as tl
 
 from tilelang_ops.jit.triton_jit import triton_jit
-from tilelang_ops.sampling.fixed_weight import logit_of, order_key, row_weight
+from tilelang_ops.sampling.fixed_weight import HIGHEST, LOWEST, logit_of, order_key, row_weight
 from tilelang_ops.sampling.level_sums import bound_of
 
-_LOWEST = tl.constexpr(-2147483648)
-_HIGHEST = tl.constexpr(2147483647)
 _BLOCK = tl.constexpr(2048)  # candidates worked on at once
 
 
@@ -21,7 +19,7 @@ def _candidates_at(start, ids, is_listed, number, values, largest, temperature, 
     found = tl.where(is_listed, tl.load(ids + places, mask=is_there & is_listed, other=0), places)
     logits = tl.load(values + found, mask=is_there, other=-float("inf"))
     weights = row_weight(logits, largest, temperature, min_weight)
-    return tl.where(is_there, found, _HIGHEST), tl.where(is_there, order_key(logits), _LOWEST), weights
+    return tl.where(is_there, found, HIGHEST), tl.where(is_there, order_key(logits), LOWEST), weights
 
 
 @triton_jit
@@ -32,14 +30,14 @@ def _above(bound, keys, weights, ids, is_listed, number, values, largest, temper
     """
     is_above = keys > bound
     mass, count = tl.where(is_above, weights, 0), is_above.to(tl.int32)
-    higher, lower = tl.where(is_above, keys, _HIGHEST), tl.where(is_above, _LOWEST, keys)
+    higher, lower = tl.where(is_above, keys, HIGHEST), tl.where(is_above, LOWEST, keys)
     for start in range(_BLOCK, number, _BLOCK):
         _, more_keys, more = _candidates_at(start, ids, is_listed, number, values, largest, temperature, min_weight)
         is_above = more_keys > bound
         mass += tl.where(is_above, more, 0)
         count += is_above.to(tl.int32)
-        higher = tl.minimum(higher, tl.where(is_above, more_keys, _HIGHEST))
-        lower = tl.maximum(lower, tl.where(is_above, _LOWEST, more_keys))
+        higher = tl.minimum(higher, tl.where(is_above, more_keys, HIGHEST))
+        lower = tl.maximum(lower, tl.where(is_above, LOWEST, more_keys))
     return tl.sum(mass, axis=0), tl.sum(count, axis=0), tl.min(higher, axis=0), tl.max(lower, axis=0)
 
 
@@ -92,5 +90,5 @@ def draw_filtered(ids, is_listed, number, values, largest, temperature, min_weig
             running += tl.sum(weights, axis=0)
             num_seen += tl.sum(is_equal, axis=0)
             if running > target:
-                token = tl.min(tl.where(before + tl.cumsum(weights, axis=0) > target, found, _HIGHEST), axis=0)
+                token = tl.min(tl.where(before + tl.cumsum(weights, axis=0) > target, found, HIGHEST), axis=0)
     return token, cut, num_kept

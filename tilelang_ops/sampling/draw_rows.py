@@ -17,15 +17,13 @@ from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.sampling.draw_filtered import draw_filtered
-from tilelang_ops.sampling.fixed_weight import row_weight
-from tilelang_ops.sampling.level_sums import level_sums, row_level
+from tilelang_ops.sampling.fixed_weight import HIGHEST, LOWEST, row_weight
+from tilelang_ops.sampling.level_sums import LEVELS, level_sums, row_level
 from tilelang_ops.sampling.list_candidates import CAPACITY, list_candidates
 from tilelang_ops.sampling.row_maxima import CHUNK, chunk_places, load_logits, lowest_best, row_maxima, row_peak
 from tilelang_ops.sampling.row_rule import MIN_WEIGHT, field, has_filter, random_word, temperature_of
 
 _NUM_WARPS = 8
-_LOWEST = tl.constexpr(-2147483648)
-_HIGHEST = tl.constexpr(2147483647)
 
 
 @triton_jit
@@ -45,7 +43,7 @@ def _draw_any(
 ):
     """The token of a row that keeps all: looks at the one chunk that holds it."""
     chunks = tl.arange(0, CHUNKS)
-    place = (row.to(tl.int64) * num_chunks + chunks) * 4 + 3
+    place = (row.to(tl.int64) * num_chunks + chunks) * LEVELS + 3
     chunk_masses = tl.load(masses + place, mask=chunks < num_chunks, other=0)
     sums = tl.cumsum(chunk_masses, axis=0)
     target = tl.umulhi(word, tl.sum(chunk_masses, axis=0).to(tl.uint64)).to(tl.int64)
@@ -54,7 +52,7 @@ def _draw_any(
     ids = chunk * CHUNK + tl.arange(0, CHUNK)
     values = load_logits(logits, chunk * CHUNK, row, stride, num_ids, CHUNK)
     weights = row_weight(values, largest, temperature, min_weight)
-    return tl.min(tl.where(before + tl.cumsum(weights, axis=0) > target, ids, _HIGHEST), axis=0)
+    return tl.min(tl.where(before + tl.cumsum(weights, axis=0) > target, ids, HIGHEST), axis=0)
 
 
 @triton_jit(do_not_specialize=["num_ids", "stride", "num_chunks", "index_offset", "stream_word"])
@@ -84,7 +82,7 @@ def draw_tokens_kernel(
     row = tl.program_id(0)
     temperature = temperature_of(rules, row)
     largest, is_whole = row_peak(maxima, row, num_chunks, CHUNKS)
-    token, cut, num_kept = tl.full((), -1, tl.int32), tl.full((), _LOWEST, tl.int32), tl.full((), 0, tl.int64)
+    token, cut, num_kept = tl.full((), -1, tl.int32), tl.full((), LOWEST, tl.int32), tl.full((), 0, tl.int64)
     if is_whole & (temperature == 0.0):
         token = lowest_best(maxima, best, row, largest, num_chunks, CHUNKS)
     if is_whole & (temperature > 0.0):
@@ -140,15 +138,15 @@ def draw_rows(
         num_ids: ids that may be drawn, the first ones.
         stream_word: `row_rule.stream` of what the draw is for.
         index_offset: added to the rules' output indices.
-        draws: whether any row is drawn, and
-        filters: whether any row has top-p or top-k; False saves launches.
+        draws: whether any row is drawn; False saves launches.
+        filters: whether any row has top-p or top-k; likewise.
     """
     maxima, best = row_maxima(logits, num_ids)
     (num_rows, chunks), device = maxima.shape, logits.device
     tokens = torch.empty(num_rows, dtype=torch.int64, device=device)
     cuts = torch.empty((num_rows, 2), dtype=torch.int64, device=device)
     if num_rows:
-        # What no row needs is not looked at.
+        # Masses and numbers of levels, and candidates; where no row needs them, others of their types, never read.
         levels, candidates = (cuts, best), best
         if draws:
             levels = level_sums(logits, rules, maxima, num_ids)
@@ -156,15 +154,19 @@ def draw_rows(
             candidates = list_candidates(logits, rules, maxima, levels, num_ids)
         inputs, outputs = (logits, rules, maxima, *levels, candidates, best), (tokens, cuts)
         numbers = (num_ids, logits.stride(0), chunks, index_offset, stream_word)
-        statics = {"CHUNK": CHUNK, "CHUNKS": chunk_places(logits.shape[1]), "CAPACITY": CAPACITY}
+        statics = _statics(logits.shape[1])
         options = {"num_warps": _NUM_WARPS, "enable_fp_fusion": False}
         with torch.cuda.device_of(logits):
             draw_tokens_kernel[(num_rows,)](*inputs, *outputs, *numbers, **statics, **options)
     return DrawnRows(tokens, cuts, maxima)
 
 
+def _statics(vocab: int) -> dict[str, int]:
+    return {"CHUNK": CHUNK, "CHUNKS": chunk_places(vocab), "CAPACITY": CAPACITY}
+
+
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One per vocabulary."""
     signature = ("*fp32", "*i64", "*fp32", "*i64", *["*i32"] * 3, "*i64", "*i64", *["i32"] * 5)
-    statics = {"CHUNK": CHUNK, "CHUNKS": chunk_places(sizes.vocab_size), "CAPACITY": CAPACITY}
+    statics = _statics(sizes.vocab_size)
     return [TritonSpec("sampling.draw_rows", draw_tokens_kernel, signature, statics, _NUM_WARPS)]

@@ -8,6 +8,7 @@ import triton.language as tl
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
+from tilelang_ops.sampling.fixed_weight import HIGHEST
 from tilelang_ops.sampling.row_rule import random_word
 
 _BLOCK = 4096  # weights worked on at once
@@ -32,8 +33,8 @@ def draw_weights_kernel(weights, places, rules, tokens, num_ids, index_offset, s
     for start in range(0, num_ids, BLOCK):
         ids = start + tl.arange(0, BLOCK)
         sums = running + tl.cumsum(tl.load(values + ids, mask=ids < num_ids, other=0.0).to(tl.int64), axis=0)
-        first = tl.min(tl.where(sums > target, ids, 2147483647), axis=0)
-        token = tl.where((token < 0) & (first < 2147483647), first, token)
+        first = tl.min(tl.where(sums > target, ids, HIGHEST), axis=0)
+        token = tl.where((token < 0) & (first < HIGHEST), first, token)
         running = tl.max(sums, axis=0)
     tl.store(tokens + row, token.to(tl.int64))
 

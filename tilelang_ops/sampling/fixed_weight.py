@@ -17,13 +17,16 @@ _LN2_LOW = tl.constexpr(1.4284159988164902e-06)
 # 1.5 * 2^23, adding and subtracting which rounds half to even, and 40: the lowest bits of the sum are n + 40.
 _TO_NEAREST = tl.constexpr(12582952.0)
 _NEGLIGIBLE = tl.constexpr(-40.0)  # its exp is below one unit
+# Ends of int32: no order key of a number is that low, none and no id is that high.
+LOWEST = tl.constexpr(-2147483648)
+HIGHEST = tl.constexpr(2147483647)
 
 
 @triton_jit
 def _quotient(numerator, divisor):
     """numerator / divisor float32, rounded to nearest, of a numerator [n] in [-40 * divisor, 0] and a scalar.
 
-    A quotient above -2^-27, of which e^x does not depend, need not be exact. Others are by Markstein's theorem: the
+    A quotient above -2^-27, on which e^x does not depend, need not be exact. Others are by Markstein's theorem: the
     reciprocal is rounded to nearest, the first quotient is off by less than a unit, and its remainder is exact.
     """
     if _IS_INTERPRETED:

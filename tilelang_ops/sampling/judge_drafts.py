@@ -8,6 +8,7 @@ import triton.language as tl
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
+from tilelang_ops.sampling.fixed_weight import HIGHEST
 from tilelang_ops.sampling.row_rule import ACCEPT, RESIDUAL, random_word, stream
 
 _BLOCK = 4096  # weights worked on at once
@@ -55,7 +56,7 @@ def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules,
             largest = tl.maximum(largest, tl.max(_residual(target, draft, ids, num_ids, target_sum, draft_sum), axis=0))
             weights = tl.load(target + ids, mask=ids < num_ids, other=-1)
             chunk_most = tl.max(weights, axis=0)
-            lowest = tl.min(tl.where(weights == chunk_most, ids, 2147483647), axis=0)
+            lowest = tl.min(tl.where(weights == chunk_most, ids, HIGHEST), axis=0)
             likeliest = tl.where(chunk_most > most, lowest, likeliest)
             most = tl.maximum(most, chunk_most)
         token = tl.where(largest > 0.0, -1, likeliest)  # rounding left no residual: the likeliest token
@@ -71,8 +72,8 @@ def judge_drafts_kernel(target_weights, draft_weights, places, draft_ids, rules,
             ids = start + tl.arange(0, BLOCK)
             residual = _residual(target, draft, ids, num_ids, target_sum, draft_sum)
             sums = running + tl.cumsum((residual / scale * _ONE).to(tl.int64), axis=0)
-            first = tl.min(tl.where(sums > place, ids, 2147483647), axis=0)
-            token = tl.where((token < 0) & (first < 2147483647), first, token)
+            first = tl.min(tl.where(sums > place, ids, HIGHEST), axis=0)
+            token = tl.where((token < 0) & (first < HIGHEST), first, token)
             running = tl.max(sums, axis=0)
         tl.store(tokens + row, token.to(tl.int64))
 

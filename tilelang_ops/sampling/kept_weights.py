@@ -9,7 +9,7 @@ from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
 from tilelang_ops.sampling.draw_rows import DrawnRows
-from tilelang_ops.sampling.fixed_weight import order_key, row_weight
+from tilelang_ops.sampling.fixed_weight import HIGHEST, order_key, row_weight
 from tilelang_ops.sampling.row_maxima import chunk_places, num_chunks, row_peak
 from tilelang_ops.sampling.row_rule import MIN_WEIGHT, field, temperature_of
 
@@ -41,7 +41,7 @@ def kept_weights_kernel(
     is_drawn = is_whole & (temperature > 0.0)
     temperature = tl.where(is_drawn, temperature, 1.0)
     cut, num_kept = tl.load(cuts + row * 2).to(tl.int32), tl.load(cuts + row * 2 + 1)
-    cut = tl.where(is_drawn, cut, 2147483647)  # no key is above it
+    cut = tl.where(is_drawn, cut, HIGHEST)  # no key is above it
     num_seen = 0
     for start in range(0, num_ids, BLOCK):
         ids = start + tl.arange(0, BLOCK)
@@ -69,19 +69,21 @@ def kept_weights(
     if len(logits):
         sizes = (weights.shape[1], logits.stride(0), num_chunks(logits.shape[1]))
         inputs = (logits, rules, drawn.maxima, drawn.cuts, places)
-        statics = {"BLOCK": _BLOCK, "CHUNKS": chunk_places(logits.shape[1])}
+        statics = _statics(logits.shape[1])
         options = {"num_warps": _NUM_WARPS, "enable_fp_fusion": False}
         with torch.cuda.device_of(logits):
             kept_weights_kernel[(len(logits),)](*inputs, weights, *sizes, **statics, **options)
 
 
+def _statics(vocab: int) -> dict[str, int]:
+    return {"BLOCK": _BLOCK, "CHUNKS": chunk_places(vocab)}
+
+
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """Two per vocabulary: exact ones of rows that judge drafts, rounded ones of drafts."""
-    constants = {"BLOCK": _BLOCK, "CHUNKS": chunk_places(sizes.vocab_size)}
+    statics = _statics(sizes.vocab_size)
     inputs, lengths = ("*fp32", "*i64", "*fp32", "*i64", "*i64"), ("i32", "i32", "i32")
     return [
-        TritonSpec(
-            f"sampling.kept_weights.{name}", kept_weights_kernel, (*inputs, kind, *lengths), constants, _NUM_WARPS
-        )
+        TritonSpec(f"sampling.kept_weights.{name}", kept_weights_kernel, (*inputs, kind, *lengths), statics, _NUM_WARPS)
         for name, kind in (("exact", "*i64"), ("rounded", "*fp32"))
     ]

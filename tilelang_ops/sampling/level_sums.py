@@ -16,7 +16,7 @@ from tilelang_ops.sampling.row_rule import MIN_WEIGHT, TOP_K, TOP_P, field, has_
 _NEAR = tl.constexpr(-2.0)
 _MIDDLE = tl.constexpr(-6.0)
 _FAR = tl.constexpr(-12.0)
-_LEVELS = 4  # numbers 0 to 3 in the kernels
+LEVELS = tl.constexpr(4)  # numbers 0 to 3 in the kernels
 _LEAST_FINITE = tl.constexpr(-3.4028234663852886e38)
 
 
@@ -48,8 +48,8 @@ def level_sums_kernel(
     largest, is_whole = row_peak(maxima, row, num_chunks, CHUNKS)
     if is_whole:
         weights = row_weight(values, largest, temperature, min_weight)
-        tl.store(masses + place * 4 + 3, tl.sum(weights, axis=0))
-        tl.store(counts + place * 4 + 3, tl.maximum(tl.minimum(num_ids - chunk * CHUNK, CHUNK), 0))
+        tl.store(masses + place * LEVELS + 3, tl.sum(weights, axis=0))
+        tl.store(counts + place * LEVELS + 3, tl.maximum(tl.minimum(num_ids - chunk * CHUNK, CHUNK), 0))
         if is_filtered:
             for level in tl.static_range(3):
                 bound = bound_of(level, largest, temperature)
@@ -57,16 +57,16 @@ def level_sums_kernel(
                 if chunk_best >= bound:
                     inside = values >= bound
                     mass, count = tl.sum(tl.where(inside, weights, 0), axis=0), tl.sum(inside.to(tl.int32), axis=0)
-                tl.store(masses + place * 4 + level, mass)
-                tl.store(counts + place * 4 + level, count)
+                tl.store(masses + place * LEVELS + level, mass)
+                tl.store(counts + place * LEVELS + level, count)
 
 
 @triton_jit
 def row_level(masses, counts, rules, row, num_ids, num_chunks, CHUNKS: tl.constexpr):
     """(first level whose tokens hold the cut, number of its tokens, most mass in front of a kept token, most tokens)"""
-    chunks, levels = tl.arange(0, CHUNKS)[:, None], tl.arange(0, 4)
-    places = (row.to(tl.int64) * num_chunks + chunks) * 4 + levels[None, :]
-    is_there = (chunks < num_chunks) & (levels[None, :] < 4)
+    chunks, levels = tl.arange(0, CHUNKS)[:, None], tl.arange(0, LEVELS)
+    places = (row.to(tl.int64) * num_chunks + chunks) * LEVELS + levels[None, :]
+    is_there = chunks < num_chunks
     mass = tl.sum(tl.load(masses + places, mask=is_there, other=0), axis=0)
     count = tl.sum(tl.load(counts + places, mask=is_there, other=0), axis=0)
     total = tl.sum(tl.where(levels == 3, mass, 0), axis=0)
@@ -90,9 +90,9 @@ def level_sums(
         num_ids: ids that may be drawn, the first ones.
     """
     num_rows, chunks = maxima.shape
-    masses = torch.empty((num_rows, chunks, _LEVELS), dtype=torch.int64, device=logits.device)
-    counts = torch.empty((num_rows, chunks, _LEVELS), dtype=torch.int32, device=logits.device)
-    statics = {"CHUNK": CHUNK, "CHUNKS": chunk_places(logits.shape[1])}
+    masses = torch.empty((num_rows, chunks, LEVELS.value), dtype=torch.int64, device=logits.device)
+    counts = torch.empty((num_rows, chunks, LEVELS.value), dtype=torch.int32, device=logits.device)
+    statics = _statics(logits.shape[1])
     options = {"num_warps": NUM_WARPS, "enable_fp_fusion": False}
     outputs, lengths = (masses, counts), (num_ids, logits.stride(0), chunks)
     with torch.cuda.device_of(logits):
@@ -100,8 +100,12 @@ def level_sums(
     return outputs
 
 
+def _statics(vocab: int) -> dict[str, int]:
+    return {"CHUNK": CHUNK, "CHUNKS": chunk_places(vocab)}
+
+
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One per vocabulary."""
     signature = ("*fp32", "*i64", "*fp32", "*i64", "*i32", "i32", "i32", "i32")
-    statics = {"CHUNK": CHUNK, "CHUNKS": chunk_places(sizes.vocab_size)}
+    statics = _statics(sizes.vocab_size)
     return [TritonSpec("sampling.level_sums", level_sums_kernel, signature, statics, NUM_WARPS)]

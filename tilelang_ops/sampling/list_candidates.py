@@ -8,7 +8,7 @@ import triton.language as tl
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
-from tilelang_ops.sampling.level_sums import bound_of, row_level
+from tilelang_ops.sampling.level_sums import LEVELS, bound_of, row_level
 from tilelang_ops.sampling.row_maxima import CHUNK, NUM_WARPS, chunk_places, load_logits, row_peak
 from tilelang_ops.sampling.row_rule import has_filter, temperature_of
 
@@ -46,10 +46,10 @@ def list_candidates_kernel(
         return
     bound = bound_of(level, largest, temperature)
     chunks = tl.arange(0, CHUNKS)
-    own_counts = counts + row.to(tl.int64) * num_chunks * 4 + level
-    place = tl.sum(tl.load(own_counts + chunks * 4, mask=chunks < first_chunk, other=0), axis=0)
+    own_counts = counts + row.to(tl.int64) * num_chunks * LEVELS + level
+    place = tl.sum(tl.load(own_counts + chunks * LEVELS, mask=chunks < first_chunk, other=0), axis=0)
     for chunk in range(first_chunk, tl.minimum(first_chunk + GROUP, num_chunks)):
-        count = tl.load(own_counts + chunk * 4)
+        count = tl.load(own_counts + chunk * LEVELS)
         if count > 0:
             ids = chunk * CHUNK + tl.arange(0, CHUNK)
             values = load_logits(logits, chunk * CHUNK, row, stride, num_ids, CHUNK)
@@ -77,7 +77,7 @@ def list_candidates(
     """
     num_rows, chunks = maxima.shape
     candidates = torch.empty((num_rows, CAPACITY), dtype=torch.int32, device=logits.device)
-    statics = {"CHUNK": CHUNK, "CHUNKS": chunk_places(logits.shape[1]), "GROUP": _GROUP, "CAPACITY": CAPACITY}
+    statics = _statics(logits.shape[1])
     options = {"num_warps": NUM_WARPS, "enable_fp_fusion": False}
     inputs, lengths = (logits, rules, maxima, *levels), (num_ids, logits.stride(0), chunks)
     with torch.cuda.device_of(logits):
@@ -85,8 +85,12 @@ def list_candidates(
     return candidates
 
 
+def _statics(vocab: int) -> dict[str, int]:
+    return {"CHUNK": CHUNK, "CHUNKS": chunk_places(vocab), "GROUP": _GROUP, "CAPACITY": CAPACITY}
+
+
 def kernel_specs(sizes: ModelSizes) -> list[TritonSpec]:
     """One per vocabulary."""
     signature = ("*fp32", "*i64", "*fp32", "*i64", "*i32", "*i32", "i32", "i32", "i32")
-    statics = {"CHUNK": CHUNK, "CHUNKS": chunk_places(sizes.vocab_size), "GROUP": _GROUP, "CAPACITY": CAPACITY}
+    statics = _statics(sizes.vocab_size)
     return [TritonSpec("sampling.list_candidates", list_candidates_kernel, signature, statics, NUM_WARPS)]

@@ -8,6 +8,7 @@ import triton.language as tl
 from tilelang_ops.jit.model_sizes import ModelSizes
 from tilelang_ops.jit.triton_jit import triton_jit
 from tilelang_ops.jit.triton_spec import TritonSpec
+from tilelang_ops.sampling.fixed_weight import HIGHEST
 
 CHUNK = 1024  # logits a program looks at
 NUM_WARPS = 2
@@ -42,7 +43,7 @@ def row_maxima_kernel(logits, maxima, best, num_ids, vocab, stride, num_chunks, 
     largest = tl.max(usable, axis=0)
     place = row.to(tl.int64) * num_chunks + chunk
     tl.store(maxima + place, largest)
-    tl.store(best + place, tl.min(tl.where(usable == largest, ids, 2147483647), axis=0))
+    tl.store(best + place, tl.min(tl.where(usable == largest, ids, HIGHEST), axis=0))
 
 
 @triton_jit
@@ -60,8 +61,8 @@ def lowest_best(maxima, best, row, largest, num_chunks, CHUNKS: tl.constexpr):
     chunks = tl.arange(0, CHUNKS)
     place = row.to(tl.int64) * num_chunks + chunks
     values = tl.load(maxima + place, mask=chunks < num_chunks, other=-float("inf"))
-    ids = tl.load(best + place, mask=chunks < num_chunks, other=2147483647)
-    return tl.min(tl.where(values == largest, ids, 2147483647), axis=0)
+    ids = tl.load(best + place, mask=chunks < num_chunks, other=HIGHEST)
+    return tl.min(tl.where(values == largest, ids, HIGHEST), axis=0)
 
 
 def row_maxima(logits: torch.Tensor, num_ids: int) -> tuple[torch.Tensor, torch.Tensor]:
