@@ -15,17 +15,15 @@ ParallelCompile("DEEPINFER_BUILD_JOBS").install()
 FOLDERS = ("csrc/core", "csrc/cpu", "csrc/cpu/ops", "csrc/cpu/model", "csrc/bindings", "csrc/bindings/cpu")
 # Only these files may use more than the base instruction set; the kernels are chosen at run time.
 # -O3 unrolls the kernels' short loops, so that their accumulators are registers; scalar ones would only become large.
+AVX2_FLAGS = ["-O3", "-mavx2", "-mfma", "-mf16c"]
+AVX512_FLAGS = [
+    *(*AVX2_FLAGS, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
+    *("-Wno-maybe-uninitialized", "-Wno-uninitialized"),  # false alarms in the intrinsics' headers of gcc 12
+]
 FILE_FLAGS = {
-    "kernels_avx2.cpp": ["-O3", "-mavx2", "-mfma", "-mf16c"],
-    "kernels_avx512.cpp": [
-        "-O3",
-        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"),
-        *("-Wno-maybe-uninitialized", "-Wno-uninitialized"),  # false alarms in the intrinsics' headers of gcc 12
-    ],
-    "kernels_avx512_bf16.cpp": [
-        *("-O3", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vbmi", "-mavx512bf16"),
-        *("-mavx2", "-mfma", "-mf16c", "-Wno-maybe-uninitialized", "-Wno-uninitialized"),
-    ],
+    "kernels_avx2.cpp": AVX2_FLAGS,
+    "kernels_avx512.cpp": AVX512_FLAGS,
+    "kernels_avx512_bf16.cpp": [*AVX512_FLAGS, "-mavx512vbmi", "-mavx512bf16"],
 }
 
 NATIVE_MODULE = Pybind11Extension(

@@ -253,7 +253,7 @@ inline bool multiply_pairs_format(const RowProduct& product) {
     return true;
 }
 
-// Returns whether the product could be computed so; if not, its results are those of nobody.
+// Returns whether the product could be computed so; if not, what was written is of no use.
 inline bool multiply_pairs(const RowProduct& product) {
     switch (product.weight.format) {
         case WeightFormat::kBf16:

@@ -99,6 +99,22 @@ inline void fetch_outputs(const WeightMatrix& weight, int64_t first, int64_t cou
     for (int64_t i = 0; i < size; i += 64) __builtin_prefetch(codes + i);
 }
 
+// Where the codes or values of the outputs from `first` on lie, kBits for each column.
+template <int kBits>
+class WeightRows {
+  public:
+    WeightRows(const WeightMatrix& weight, int64_t first)
+        : data_(static_cast<const uint8_t*>(weight.data) + first * (weight.num_in * kBits / 8)),
+          row_bytes_(weight.num_in * kBits / 8) {}
+
+  protected:
+    const uint8_t* at(int64_t i, int64_t column) const { return data_ + i * row_bytes_ + column * kBits / 8; }
+
+  private:
+    const uint8_t* data_;
+    int64_t row_bytes_;
+};
+
 // Reads columns of the outputs from `first` on as pairs: read(i, k, a, b) gives columns k to k + 63 of output first +
 // i, a those to k + 31; read_rest(i, k, n, a, b) gives n (1 to 63) columns and zeros. From kFirstRows rows on pairs are
 // faster than float32; up to kDirectRows they are used straight from the registers.
@@ -106,14 +122,13 @@ template <WeightFormat kFormat>
 class PairReader;
 
 template <>
-class PairReader<WeightFormat::kFp4Row32> {
+class PairReader<WeightFormat::kFp4Row32> : WeightRows<4> {
   public:
     static constexpr int64_t kFirstRows = 1, kDirectRows = 4;
 
     PairReader(const WeightMatrix& weight, int64_t first)
-        : codes_(static_cast<const uint8_t*>(weight.data) + first * weight.row_bytes()),
+        : WeightRows(weight, first),
           scales_(weight.scales + first * weight.scales_per_row()),
-          row_bytes_(weight.row_bytes()),
           scales_per_row_(weight.scales_per_row()) {}
 
     static bool fits(const WeightMatrix& weight, Range outputs) {
@@ -121,13 +136,13 @@ class PairReader<WeightFormat::kFp4Row32> {
                           outputs.size() * weight.scales_per_row());
     }
     void read(int64_t i, int64_t k, __m512i& a, __m512i& b) const {
-        const uint8_t* codes = codes_ + i * row_bytes_ + k / 2;
+        const uint8_t* codes = at(i, k);
         const uint8_t* scales = scales_ + i * scales_per_row_ + k / 32;
         a = pairs(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)), scales[0]);
         b = pairs(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + 16)), scales[1]);
     }
     void read_rest(int64_t i, int64_t k, int64_t n, __m512i& a, __m512i& b) const {
-        const uint8_t* codes = codes_ + i * row_bytes_ + k / 2;
+        const uint8_t* codes = at(i, k);
         const uint8_t* scales = scales_ + i * scales_per_row_ + k / 32;
         const auto bytes = [&](int64_t from) {
             const int64_t left = (n - from) / 2;
@@ -144,31 +159,27 @@ class PairReader<WeightFormat::kFp4Row32> {
         return _mm512_permutexvar_epi16(indices, _mm512_load_si512(kE2m1Words.values[scale]));
     }
 
-    const uint8_t* codes_;
     const uint8_t* scales_;
-    int64_t row_bytes_, scales_per_row_;
+    int64_t scales_per_row_;
     __m512i shifts_ = kE2m1Shifts.load();
 };
 
 // Without the scales.
 template <>
-class PairReader<WeightFormat::kFp8Block32> {
+class PairReader<WeightFormat::kFp8Block32> : WeightRows<8> {
   public:
     static constexpr int64_t kFirstRows = 1, kDirectRows = 7;
 
-    PairReader(const WeightMatrix& weight, int64_t first)
-        : codes_(static_cast<const uint8_t*>(weight.data) + first * weight.num_in), row_bytes_(weight.num_in) {}
+    using WeightRows::WeightRows;
 
     static bool fits(const WeightMatrix& weight, Range outputs) {
         const int64_t first = outputs.begin / 32, last = (outputs.end - 1) / 32;
         return scales_fit(weight.scales + first * weight.scales_per_row(),
                           (last - first + 1) * weight.scales_per_row());
     }
-    void read(int64_t i, int64_t k, __m512i& a, __m512i& b) const {
-        pairs(_mm512_loadu_si512(codes_ + i * row_bytes_ + k), a, b);
-    }
+    void read(int64_t i, int64_t k, __m512i& a, __m512i& b) const { pairs(_mm512_loadu_si512(at(i, k)), a, b); }
     void read_rest(int64_t i, int64_t k, int64_t n, __m512i& a, __m512i& b) const {
-        pairs(_mm512_maskz_loadu_epi8((__mmask64{1} << n) - 1, codes_ + i * row_bytes_ + k), a, b);
+        pairs(_mm512_maskz_loadu_epi8((__mmask64{1} << n) - 1, at(i, k)), a, b);
     }
 
   private:
@@ -181,8 +192,6 @@ class PairReader<WeightFormat::kFp8Block32> {
         b = _mm512_unpackhi_epi8(low, signed_high);
     }
 
-    const uint8_t* codes_;
-    int64_t row_bytes_;
     __m512i order_ = kE4m3Order.load();
     __m512i low_[2] = {_mm512_load_si512(kE4m3Bytes.low), _mm512_load_si512(kE4m3Bytes.low + 64)};
     __m512i high_[2] = {_mm512_load_si512(kE4m3Bytes.high), _mm512_load_si512(kE4m3Bytes.high + 64)};
@@ -190,30 +199,25 @@ class PairReader<WeightFormat::kFp8Block32> {
 };
 
 template <>
-class PairReader<WeightFormat::kBf16> {
+class PairReader<WeightFormat::kBf16> : WeightRows<16> {
   public:
     static constexpr int64_t kFirstRows = 6, kDirectRows = 0;
 
-    PairReader(const WeightMatrix& weight, int64_t first)
-        : values_(static_cast<const uint16_t*>(weight.data) + first * weight.num_in), num_in_(weight.num_in) {}
+    using WeightRows::WeightRows;
 
     static bool fits(const WeightMatrix&, Range) { return true; }  // each value is looked at
     void read(int64_t i, int64_t k, __m512i& a, __m512i& b) const {
-        const uint16_t* values = values_ + i * num_in_ + k;
-        a = _mm512_permutexvar_epi16(order_, _mm512_loadu_si512(values));
-        b = _mm512_permutexvar_epi16(order_, _mm512_loadu_si512(values + 32));
+        a = _mm512_permutexvar_epi16(order_, _mm512_loadu_si512(at(i, k)));
+        b = _mm512_permutexvar_epi16(order_, _mm512_loadu_si512(at(i, k + 32)));
     }
     void read_rest(int64_t i, int64_t k, int64_t n, __m512i& a, __m512i& b) const {
-        const uint16_t* values = values_ + i * num_in_ + k;
         const auto lanes = [](int64_t left) { return left < 32 ? (__mmask32{1} << left) - 1 : ~__mmask32{0}; };
-        a = _mm512_permutexvar_epi16(order_, _mm512_maskz_loadu_epi16(lanes(n), values));
+        a = _mm512_permutexvar_epi16(order_, _mm512_maskz_loadu_epi16(lanes(n), at(i, k)));
         b = _mm512_setzero_si512();
-        if (n > 32) b = _mm512_permutexvar_epi16(order_, _mm512_maskz_loadu_epi16(lanes(n - 32), values + 32));
+        if (n > 32) b = _mm512_permutexvar_epi16(order_, _mm512_maskz_loadu_epi16(lanes(n - 32), at(i, k + 32)));
     }
 
   private:
-    const uint16_t* values_;
-    int64_t num_in_;
     __m512i order_ = kBf16Order.load();
 };
 

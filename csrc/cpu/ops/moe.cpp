@@ -25,28 +25,31 @@ bool has_layout(const MoeArgs& args, bool splits) {
     });
 }
 
+// Packs columns of some rows, unless other rows could not be packed.
+void pack(const KernelTable& kernels, MoeRows& x, Range rows, Range columns) {
+    if (x.usable_pairs() == nullptr) return;
+    const PackRowsArgs args{x.floats + columns.begin, x.stride, x.pairs + columns.begin, x.stride, columns.size()};
+    if (kernels.pack_rows == nullptr || !kernels.pack_rows(args, rows)) x.give_up_pairs();
+}
+
 // The x that gate and up projections read, in the layouts that they need; it is quantized once.
 void prepare_x(Context& context, const MoeArgs& args, MoePlan& plan) {
     const KernelTable& kernels = context.kernels();
     const int64_t dim = args.w1.first.num_in, padded = padded_columns(dim);
     const bool needs_plain = has_layout(args, false), needs_split = has_layout(args, true);
-    const auto pack = [&](MoeRows& x, Range rows) {
-        const PackRowsArgs packed{x.floats, padded, x.pairs, padded, padded};
-        if (kernels.pack_rows == nullptr || !kernels.pack_rows(packed, rows)) x.give_up_pairs();
-    };
     const int64_t grain = std::max<int64_t>(1, kPrepareGrain / padded);
     context.pool().for_ranges(args.num_rows, grain, [&](Range rows) {
         PrepareRowsArgs prepare{args.x, args.x_stride, plan.x_plain.floats, dim, args.quantizes, false};
         if (needs_plain) {
             kernels.prepare_rows(prepare, rows);
-            pack(plan.x_plain, rows);
+            pack(kernels, plan.x_plain, rows, {0, padded});
             prepare = {plan.x_plain.floats, padded, nullptr, dim, false, false};
         }
         if (!needs_split) return;
         prepare.out = plan.x_split.floats;
         prepare.splits_pairs = true;
         kernels.prepare_rows(prepare, rows);
-        pack(plan.x_split, rows);
+        pack(kernels, plan.x_split, rows, {0, padded});
     });
 }
 
@@ -58,7 +61,7 @@ void compute_hidden(Context& context, const MoeArgs& args, MoePlan& plan, MoePla
     const WeightMatrix w1 = shared ? args.shared_w1 : args.w1.at(expert);
     const WeightMatrix w3 = shared ? args.shared_w3 : args.w3.at(expert);
     const WeightMatrix& w2 = shared ? args.shared_w2 : args.w2.first;
-    const int64_t x_stride = padded_columns(w1.num_in), out_stride = padded_columns(w1.num_out);
+    const int64_t x_stride = padded_columns(w1.num_in);
     float* gate = scratch + row_product_scratch_floats(w1.num_in);
     float* up = gate + num_rows * kTileOutputs;
     for (const bool is_gate : {true, false}) {
@@ -79,21 +82,19 @@ void compute_hidden(Context& context, const MoeArgs& args, MoePlan& plan, MoePla
                                          .scratch = scratch});
     }
     MoeRows& hidden = shared ? plan.shared_hidden : plan.hidden;
-    const int64_t at = first * out_stride + item.part.outputs.begin;
     context.kernels().gated_hidden({.gate = gate,
                                     .up = up,
                                     .weights = shared ? plan.ones() : plan.slot_weights() + first,
-                                    .out = hidden.floats + at,
-                                    .out_stride = out_stride,
+                                    .out = hidden.floats + first * hidden.stride + item.part.outputs.begin,
+                                    .out_stride = hidden.stride,
                                     .num_rows = num_rows,
                                     .num_columns = static_cast<int>(item.part.outputs.size()),
                                     .limit = args.limit,
                                     .quantizes = args.quantizes,
                                     .rounds_bf16 = args.rounds_bf16,
                                     .splits_pairs = splits_pairs(w2)});
-    const auto pack = context.kernels().pack_rows;
-    const PackRowsArgs packed{hidden.floats + at, out_stride, hidden.pairs + at, out_stride, kGroupColumns};
-    if (pack == nullptr || !pack(packed, {0, num_rows})) hidden.give_up_pairs();
+    const int64_t column = item.part.outputs.begin;
+    pack(context.kernels(), hidden, {first, first + num_rows}, {column, column + kGroupColumns});
 }
 
 // Down projection of an item.

@@ -23,7 +23,8 @@ class Dealer {
         return part;
     }
     void rows(MoeRows& rows, int64_t count, int64_t num_columns) {
-        const int64_t size = count * padded_columns(num_columns);
+        rows.stride = padded_columns(num_columns);
+        const int64_t size = count * rows.stride;
         rows.floats = floats(size);
         rows.pairs = reinterpret_cast<uint16_t*>(floats(size / 2));
     }

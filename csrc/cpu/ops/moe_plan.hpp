@@ -14,6 +14,7 @@ class MoeRows {
   public:
     float* floats = nullptr;
     uint16_t* pairs = nullptr;
+    int64_t stride = 0;  // elements between rows, of both
 
     const uint16_t* usable_pairs() const { return has_pairs_.load(std::memory_order_relaxed) ? pairs : nullptr; }
     // From any thread.

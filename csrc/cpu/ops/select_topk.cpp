@@ -8,7 +8,7 @@ namespace deepinfer::cpu {
 
 namespace {
 
-constexpr int64_t kSelectionWork = 64;  // of a pick, in elements that are looked at
+constexpr int64_t kSelectionWork = 64;  // of one entry that is taken, in entries that are looked at
 
 }  // namespace
 
